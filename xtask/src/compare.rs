@@ -1,7 +1,7 @@
 //! Compares a commit with this tree, for changes that must not change behaviour or cost.
 //!
-//! `cargo xtask compare COMMIT [hashes|instructions] ...` builds both, the commit in a worktree under `target/compare`, and
-//! compares:
+//! `cargo xtask compare COMMIT [hashes|instructions] ...` builds both, the commit in a worktree under `target/compare`,
+//! and compares:
 //!
 //! | part | condition |
 //! |---|---|
@@ -83,7 +83,8 @@ impl Tree {
         })
     }
 
-    /// Builds a program of a crate and returns its path. Names the crate by its directory: packages had other names before.
+    /// Builds a program of a crate and returns its path. Names the crate by its directory: packages had other names
+    /// before.
     fn build(&self, krate: &str, args: &[&str], program: &str) -> Option<PathBuf> {
         let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
         let mut build = Command::new(cargo);

@@ -12,8 +12,8 @@ use std::process::Command;
 /// As they stand in a mangled name, of either scheme: the length, then the name.
 const FUNCTIONS: [&str; 2] = ["12with_witness", "15without_witness"];
 
-/// Whether the instructions are as they must be, in an optimised build in this directory, with these variables of cargo;
-/// prints the functions that were compared.
+/// Whether the instructions are as they must be, in an optimised build in this directory, with these variables of
+/// cargo; prints the functions that were compared.
 pub(crate) fn run(dir: &Path, vars: &[(&str, &str)]) -> bool {
     let functions = |build, features| functions(dir, vars, build, features);
     let Some([with, without]) = functions("release", &[]) else {

@@ -1,7 +1,7 @@
 //! Clients of a UNIX-domain socket, for the processes that have no worker.
 //!
-//! The set reports each arrival once (EPOLLET). So a client that can't be accepted, for lack of descriptors or memory, does
-//! not wake the process again and again. After the next event of the set the process tries again to accept it.
+//! The set reports each arrival once (EPOLLET). So a client that can't be accepted, for lack of descriptors or memory,
+//! does not wake the process again and again. After the next event of the set the process tries again to accept it.
 //!
 //! Locks: none. Source: epoll(7), accept(2).
 

@@ -126,7 +126,8 @@ impl FromStr for Addressing {
         if network.to_bits() << prefix_len != 0 {
             return Err(format!("{network} has bits behind the first {prefix_len}"));
         }
-        // This network, loopback, multicast and reserved: Linux gives no interface of a guest such an address, or no route.
+        // This network, loopback, multicast and reserved: Linux gives no interface of a guest such an address, or no
+        // route.
         if matches!(network.octets()[0], 0 | 127 | 224..) {
             return Err(format!(
                 "hosts cannot have addresses of {network}/{prefix_len}"

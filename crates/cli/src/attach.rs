@@ -1,8 +1,8 @@
 //! `mbuma attach`: a network for a namespace that another program made.
 //!
-//! A forked helper enters the namespaces, makes and configures the interface there, and sends the TAP back. Then it ends,
-//! unless it must open ports of the guest's loopback. mbuma itself never leaves the host's namespaces, which its sockets
-//! need.
+//! A forked helper enters the namespaces, makes and configures the interface there, and sends the TAP back. Then it
+//! ends, unless it must open ports of the guest's loopback. mbuma itself never leaves the host's namespaces, which its
+//! sockets need.
 //!
 //! Invariants: nothing of the namespace's owner is changed but the new interface, the loopback's state and the default
 //! route. The interface goes when mbuma goes.

@@ -190,8 +190,8 @@ impl Channel {
         let mut bytes = [0; MESSAGE_LEN_MAX];
         let is_reset = |e: &io::Error| e.kind() == io::ErrorKind::ConnectionReset;
         let mut received = scm::recv(self.0.as_fd(), &mut bytes);
-        // The other end closed with a message of ours unread. The kernel reports that once, before the messages that the
-        // other end had sent.
+        // The other end closed with a message of ours unread. The kernel reports that once, before the messages that
+        // the other end had sent.
         if received.as_ref().is_err_and(is_reset) {
             received = scm::recv(self.0.as_fd(), &mut bytes);
         }

@@ -185,8 +185,8 @@ impl Child {
     /// COMMAND has stopped, and the shell that waits for mbuma in the foreground must learn of it: stop too.
     ///
     /// A shell inside that stops itself is in a process group of its own, so the terminal's signal did
-    /// not reach us. Without a terminal, or in the background, the process that stopped COMMAND will continue COMMAND, and
-    /// would not continue mbuma.
+    /// not reach us. Without a terminal, or in the background, the process that stopped COMMAND will continue COMMAND,
+    /// and would not continue mbuma.
     ///
     /// Ctrl-Z stops mbuma and COMMAND, and mbuma gets the report of that stop only when both run again.
     fn stop_along(&self) -> io::Result<()> {

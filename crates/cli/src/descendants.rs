@@ -3,11 +3,11 @@
 //! The calling process must be the subreaper of all that it started: a process whose parent has ended becomes the
 //! caller's child, so each descendant stays below the caller in /proc until it ends.
 //!
-//! 1. SIGTERM to all of them, parents before their children, then a grace period. A parent that sees its child end first
-//!    may take that for the end of its work, or start another child.
-//! 2. SIGKILL from the top down: to every child, then to the processes that become children by that, until there is none.
-//!    A child that has not been reaped keeps its process number, so no other process can be hit; and a parent that ends
-//!    before its children cannot start them again.
+//! 1. SIGTERM to all of them, parents before their children, then a grace period. A parent that sees its child end
+//!    first may take that for the end of its work, or start another child.
+//! 2. SIGKILL from the top down: to every child, then to the processes that become children by that, until there is
+//!    none. A child that has not been reaped keeps its process number, so no other process can be hit; and a parent
+//!    that ends before its children cannot start them again.
 //!
 //! Invariants: children that mbuma had before it forked (a shell may exec into mbuma) are not touched.
 //! Locks: none.

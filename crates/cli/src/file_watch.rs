@@ -1,8 +1,8 @@
 //! Changes of files, by inotify.
 //!
 //! A file may be replaced by renaming another one over it, be written in place, or be a link that is turned to another
-//! file. So this watches the directory of the name, the directory of the file behind it, and the file itself, which may be
-//! mounted over the name from a third directory.
+//! file. So this watches the directory of the name, the directory of the file behind it, and the file itself, which may
+//! be mounted over the name from a third directory.
 //!
 //! Invariants: the descriptor does not block.
 //! Locks: none. Sources: inotify(7).

@@ -193,8 +193,8 @@ fn open_taps(ifname: &str, net: &NetOpts) -> Result<Vec<OwnedFd>, Failure> {
     let made = tap::create(open()?, ifname, net.workers());
     let there = |e: &io::Error| e.raw_os_error() == Some(libc::EBUSY);
     let taps = match made {
-        // If another program uses a TAP with several queues, the kernel would give us a queue more, and divide the flows
-        // between the two programs.
+        // If another program uses a TAP with several queues, the kernel would give us a queue more, and divide the
+        // flows between the two programs.
         Err(e) if there(&e) && net.tap != TapUse::Make && !is_in_use(ifname) => {
             tap::adopt(open()?, ifname, net.workers())
         }

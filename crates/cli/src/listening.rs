@@ -2,7 +2,8 @@
 //!
 //! A file of /proc/PID/net shows the namespace in which it was opened, whichever process reads it later.
 //!
-//! Invariants: a namespace with many sockets costs a bounded read: the kernel lists listening TCP sockets before the others.
+//! Invariants: a namespace with many sockets costs a bounded read: the kernel lists listening TCP sockets before the
+//! others.
 //! Locks: none.
 //! Sources: proc(5), "/proc/net/tcp", "/proc/net/udp"; net/ipv4/tcp_ipv4.c, tcp4_seq_show.
 
@@ -71,8 +72,8 @@ impl ListeningPorts {
         (lists.collect(), self.ephemeral.clone())
     }
 
-    /// The ports of `protocols` now. With UDP, the TCP ports are among those of UDP as well: a server such as iperf3's listens
-    /// for TCP, and binds its UDP port when a client has come.
+    /// The ports of `protocols` now. With UDP, the TCP ports are among those of UDP as well: a server such as iperf3's
+    /// listens for TCP, and binds its UDP port when a client has come.
     pub(crate) fn read(&self, protocols: &[Proto]) -> io::Result<BTreeSet<ProtoPort>> {
         let mut found = BTreeSet::new();
         for (file, (_, proto)) in self.lists.iter().zip(LISTS) {

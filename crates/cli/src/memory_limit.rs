@@ -1,8 +1,8 @@
 //! The parts of the memory that this process may use: the storage for packets, copies of served files, TLS
 //! handshakes, requests.
 //!
-//! Clients fill them. If they could grow beyond the memory of a cgroup, the kernel would kill the process, and so would end
-//! all connections, where the stack only refuses the next packet.
+//! Clients fill them. If they could grow beyond the memory of a cgroup, the kernel would kill the process, and so would
+//! end all connections, where the stack only refuses the next packet.
 //!
 //! Sources: cgroups(7); the kernel's cgroup-v2.rst (`memory.max`) and cgroup-v1/memory.rst.
 
@@ -19,8 +19,8 @@ const CLUSTERS_SHARE: usize = 4;
 const CLUSTERS_LEAST: usize = 8 << 20;
 /// The same share of copies of files.
 const FILES_SHARE: usize = 4;
-/// The same share of TLS handshakes with clients, and the bytes that one may keep: a message of 64 KiB, of which the end is
-/// missing.
+/// The same share of TLS handshakes with clients, and the bytes that one may keep: a message of 64 KiB, of which the
+/// end is missing.
 const HANDSHAKES_SHARE: usize = 8;
 const HANDSHAKE_BYTES: usize = 80 << 10;
 /// The same share of the requests that clients have sent a part of.
@@ -78,8 +78,8 @@ fn of_system() -> usize {
     (info.totalram as usize).saturating_mul(info.mem_unit as usize)
 }
 
-/// The least limit of this process's cgroups and of those above them. `cgroups` is /proc/self/cgroup, `root` the directory
-/// of all hierarchies.
+/// The least limit of this process's cgroups and of those above them. `cgroups` is /proc/self/cgroup, `root` the
+/// directory of all hierarchies.
 fn least(root: &Path, cgroups: &str) -> Option<usize> {
     let limits = cgroups.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;
@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn the_least_limit_of_a_cgroup_and_those_above_counts() {
-        // Breaks when a limit above the own cgroup is overlooked, or one of another hierarchy or controller is believed.
+        // Breaks when a limit above the own cgroup is overlooked, or one of another hierarchy or controller is
+        // believed.
         let root = std::env::temp_dir().join(format!("mbuma-cgroups-{}", std::process::id()));
         let write = |group: &str, file: &str, text: &str| {
             let group = root.join(group);
@@ -132,7 +133,8 @@ mod tests {
 
     #[test]
     fn little_memory_makes_a_small_pool() {
-        // Breaks when the storage of a small machine may take all of its memory, or a large one gets less than the usual.
+        // Breaks when the storage of a small machine may take all of its memory, or a large one gets less than the
+        // usual.
         let most = PoolConfig::default();
         let bytes = |memory| pool_within(memory).cluster_bytes_max;
         assert_eq!(bytes(usize::MAX), most.cluster_bytes_max);
@@ -144,8 +146,8 @@ mod tests {
 
     #[test]
     fn little_memory_leaves_room_beside_files_handshakes_and_requests() {
-        // Breaks when clients that ask for many files, begin many handshakes with large messages, or never end their requests fill a
-        // small cgroup.
+        // Breaks when clients that ask for many files, begin many handshakes with large messages, or never end their
+        // requests fill a small cgroup.
         let of = |memory| {
             let limit = MemoryLimit(memory);
             let counts = (limit.handshakes(4096), limit.connections(4096));

@@ -5,10 +5,11 @@
 //!   monitor  <- Bind                                         a port
 //!   agent    Bound + the sockets ->                          one a version of IP; or why there is none
 //! ```
-//! A process that has entered a user namespace can't come back, and the monitor's own sockets belong to the host's network.
+//! A process that has entered a user namespace can't come back, and the monitor's own sockets belong to the host's
+//! network.
 //!
-//! Invariants: it parses nothing of a guest or a network; it keeps one capability, to bind low ports; it holds no file of the
-//! host; it ends when the monitor's end of the channel closes.
+//! Invariants: it parses nothing of a guest or a network; it keeps one capability, to bind low ports; it holds no file
+//! of the host; it ends when the monitor's end of the channel closes.
 //! Locks: none.
 
 use std::io;

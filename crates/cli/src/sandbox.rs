@@ -12,9 +12,9 @@
 //! No layer relies on another. A layer that the system lacks is named on standard error, unless another one covers it,
 //! and `mbuma netstat` shows all of them.
 //!
-//! The user: root becomes `nobody` (65534) rather than the root of a user namespace, because the latter still owns root's
-//! files and processes by its number on the host. In a user namespace that maps no other number (an engine's), it stays: the
-//! number means an ordinary user there.
+//! The user: root becomes `nobody` (65534) rather than the root of a user namespace, because the latter still owns
+//! root's files and processes by its number on the host. In a user namespace that maps no other number (an engine's),
+//! it stays: the number means an ordinary user there.
 //!
 //! Invariants: one thread when [`enter`] is called, so that every later thread has inherited all of it.
 //! Locks: none.
@@ -146,10 +146,11 @@ pub(crate) fn enter(net: &NetOpts, uses: &Uses<'_>) -> Result<Isolation, Error> 
 pub(crate) enum Kept {
     /// The guard's: signals to processes of other users, since COMMAND may have started some.
     Signals,
-    /// The monitor's: the same; low ports, which may be published at any time; and looking for the namespace's name, which
-    /// may lie in another user's directory.
+    /// The monitor's: the same; low ports, which may be published at any time; and looking for the namespace's name,
+    /// which may lie in another user's directory.
     Monitor,
-    /// The configuration of the network namespace that the helper of `attach` has entered; and what it keeps after that.
+    /// The configuration of the network namespace that the helper of `attach` has entered; and what it keeps after
+    /// that.
     NetworkSetup,
     /// Low ports of that namespace.
     LowPorts,

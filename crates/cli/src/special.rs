@@ -45,8 +45,9 @@ pub(crate) fn embedded(ip: Ipv6Addr) -> impl Iterator<Item = Ipv4Addr> {
     let from = |shift: u32| Ipv4Addr::from_bits((bits >> shift) as u32);
     let begins = |network: Ipv6Addr, len| wire::is_same_prefix(ip, network, len);
     let well_known = begins(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
-    // The length of a translator's own prefix in this network is not known: 48, 56, 64 or 96 bits (RFC 6052 section 2.2). The
-    // first two have the byte of zeros amid the address. No translator sends to what a wrong length mostly gives: 0/8 or 240/4.
+    // The length of a translator's own prefix in this network is not known: 48, 56, 64 or 96 bits (RFC 6052 section
+    // 2.2). The first two have the byte of zeros amid the address. No translator sends to what a wrong length mostly
+    // gives: 0/8 or 240/4.
     let local = begins(Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48);
     let six_to_four = begins(Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16);
     // SIIT's own form of an IPv4 address (RFC 2765 section 2.1), which is not the mapped one.

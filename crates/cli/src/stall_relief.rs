@@ -1,9 +1,9 @@
 //! Resets connections whose peer takes nothing, when buffers run short.
 //!
-//! A host that does not read keeps 128 to 256 KiB of the guest's data in buffers, and a client of `mbuma relay` up to 512 KiB
-//! of the server's. It may open thousands of such connections, until all buffers are in use and no other connection makes
-//! progress. So when little storage is left, the connections whose peer has taken nothing for long are reset, the longest
-//! stalled first: otherwise the peer could keep the data for ever.
+//! A host that does not read keeps 128 to 256 KiB of the guest's data in buffers, and a client of `mbuma relay` up to
+//! 512 KiB of the server's. It may open thousands of such connections, until all buffers are in use and no other
+//! connection makes progress. So when little storage is left, the connections whose peer has taken nothing for long are
+//! reset, the longest stalled first: otherwise the peer could keep the data for ever.
 //!
 //! Invariants: with enough storage no connection is reset, however long it stalls.
 //! Locks: none.

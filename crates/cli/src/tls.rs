@@ -1,7 +1,7 @@
 //! The certificate and the key of a server, and how the handshake library uses them. A [client's](client) trust.
 //!
-//! Both versions of TLS, the AEADs alone. The server's order of suites counts, with AES-128-GCM first: it seals 17 % more
-//! bytes in the same time than AES-256-GCM, and seven times as many as ChaCha20-Poly1305.
+//! Both versions of TLS, the AEADs alone. The server's order of suites counts, with AES-128-GCM first: it seals 17 %
+//! more bytes in the same time than AES-256-GCM, and seven times as many as ChaCha20-Poly1305.
 //!
 //! Invariants: only the process that speaks TLS has a key, and nothing prints it. Files are read before that process
 //! gives up the file system. Locks: none.
@@ -45,8 +45,8 @@ pub(crate) struct ServerTls {
 }
 
 impl ServerTls {
-    /// A server at `addr`. If `alpn` has protocols, clients that name others alone are refused; the first one counts that a
-    /// client names too.
+    /// A server at `addr`. If `alpn` has protocols, clients that name others alone are refused; the first one counts
+    /// that a client names too.
     ///
     /// # Errors
     /// A file can't be read, or has no certificate or key; the two do not belong together.

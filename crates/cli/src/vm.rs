@@ -1,4 +1,5 @@
-//! `mbuma vm`: a network for a virtual machine, whose frames come by a UNIX-domain socket, or lie in memory that it shares.
+//! `mbuma vm`: a network for a virtual machine, whose frames come by a UNIX-domain socket, or lie in memory that it
+//! shares.
 //!
 //! There is no interface and no namespace: the machine's kernel gets by DHCP the values that `run` configures.
 //!

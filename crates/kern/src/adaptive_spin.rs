@@ -1,8 +1,9 @@
 //! Spin, then block: how long a thread that waits for another polls before it sleeps.
 //!
-//! Waking a thread that sleeps on another CPU takes a system call, an interrupt there and, on a virtual machine, help of
-//! the host: 5 to 50 us. An answer often takes less than 1 us. So a waiting thread polls for about as long as a wakeup
-//! takes, which costs at most twice the better of the two choices (Karlin et al.). It backs off where polling does not pay:
+//! Waking a thread that sleeps on another CPU takes a system call, an interrupt there and, on a virtual machine, help
+//! of the host: 5 to 50 us. An answer often takes less than 1 us. So a waiting thread polls for about as long as a
+//! wakeup takes, which costs at most twice the better of the two choices (Karlin et al.). It backs off where polling
+//! does not pay:
 //!
 //! | case | the thread |
 //! |---|---|
@@ -14,9 +15,9 @@
 //! So a thread whose waits are long polls in one of 256 waits, and a thread that was never woken does not poll.
 //!
 //! A poll reads a word that another thread writes ([`AdaptiveSpin::for_word`]), or makes a system call
-//! ([`AdaptiveSpin::for_syscall`]): a worker that has just served a guest asks epoll again, so that a round trip through it
-//! takes two wakeups instead of four. The kernel may wake the worker from any CPU, so in that form the first row applies
-//! only on a machine with one CPU.
+//! ([`AdaptiveSpin::for_syscall`]): a worker that has just served a guest asks epoll again, so that a round trip
+//! through it takes two wakeups instead of four. The kernel may wake the worker from any CPU, so in that form the first
+//! row applies only on a machine with one CPU.
 //!
 //! State: each thread has its own. Locks: none.
 //! Sources: Karlin et al., "Empirical studies of competitive spinning", SOSP 1991; the adaptive mutexes of seed 002.

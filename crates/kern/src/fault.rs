@@ -5,8 +5,8 @@
 //! (`plant`), and the check must then find it. Only one fault is planted at a time, and only the calling thread makes
 //! it: the threads of a model or of a simulation all run on the test's own thread.
 //!
-//! Only schedule checkers and the feature `faults` build it. In every other build the answer is a constant, and nothing of the
-//! mistakes is left in the code.
+//! Only schedule checkers and the feature `faults` build it. In every other build the answer is a constant, and nothing
+//! of the mistakes is left in the code.
 //!
 //! Locks: none.
 

@@ -5,8 +5,8 @@
 //! | is outside of the stack: a call on a socket | [`Guarded::lock`] | taken first, if it is over all; released last |
 //! | is inside of an entry, a batch | [`Guarded::lock_inside`] | the entry has taken it |
 //!
-//! So a call on a socket can't reach the data without Giant. A second lock inside of the first finds Giant taken already. WITNESS
-//! sees both locks, and reports one that is taken outside of its rank.
+//! So a call on a socket can't reach the data without Giant. A second lock inside of the first finds Giant taken
+//! already. WITNESS sees both locks, and reports one that is taken outside of its rank.
 //!
 //! Invariant: a guard releases its lock before Giant.
 //! Locks: Giant, then its own.

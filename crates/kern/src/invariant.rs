@@ -14,8 +14,8 @@
 //! itself whether it is whole, as a connection after each segment; `debug_assert!` is for a condition that only a
 //! mistake in the same function could break.
 //!
-//! While a thread unwinds it checks no invariant: the one that it found broken may still be, destructors meet it again, and a
-//! second panic would abort the process in the place of the first one's report and cleanup.
+//! While a thread unwinds it checks no invariant: the one that it found broken may still be, destructors meet it again,
+//! and a second panic would abort the process in the place of the first one's report and cleanup.
 //!
 //! Locks: none.
 //! Sources: seed 002 (INVARIANTS), style(9) and KASSERT(9).

@@ -1,8 +1,8 @@
 //! A flag that says whether a worker sleeps, so that a producer makes the system call that wakes it only if it does.
 //!
 //! A worker serves many sources of work and sleeps in one system call. Waking it costs a system call, often more than
-//! the work itself. The flag tells a producer whether that call is needed, and of several producers one makes it. How the
-//! worker sleeps (epoll with an eventfd, a futex) and where work lies is the caller's choice.
+//! the work itself. The flag tells a producer whether that call is needed, and of several producers one makes it. How
+//! the worker sleeps (epoll with an eventfd, a futex) and where work lies is the caller's choice.
 //!
 //! # Protocol
 //!
@@ -24,21 +24,21 @@
 //!
 //! # Claim: no wakeup is lost
 //!
-//! If a worker sleeps and a queue is not empty, then some producer is about to make the wakeup call, or the call was made
-//! and the worker's system call returns.
+//! If a worker sleeps and a queue is not empty, then some producer is about to make the wakeup call, or the call was
+//! made and the worker's system call returns.
 //!
-//! 1. Each side writes, executes a SeqCst fence, then reads what the other side writes. One of the two fences is first in
-//!    the total order of SeqCst fences. If it is the producer's, the worker's last check finds the work. If it is the
-//!    worker's, the producer reads `asleep`.
-//! 2. A producer that reads `asleep` tries to change it to `awake`. If the exchange fails, another producer changed it and
-//!    makes the call, or the worker did and is awake. A worker that was woken checks every queue; before it sleeps
+//! 1. Each side writes, executes a SeqCst fence, then reads what the other side writes. One of the two fences is first
+//!    in the total order of SeqCst fences. If it is the producer's, the worker's last check finds the work. If it is
+//!    the worker's, the producer reads `asleep`.
+//! 2. A producer that reads `asleep` tries to change it to `awake`. If the exchange fails, another producer changed it
+//!    and makes the call, or the worker did and is awake. A worker that was woken checks every queue; before it sleeps
 //!    again it calls `prepare_sleep` again, so point 1 holds again.
 //! 3. A wakeup call may reach a worker that is already awake, because its last check found the work. Its next sleep
 //!    then returns at once. That costs time and loses no wakeup.
 //!
 //! Both fences are needed: without them each side may read a value from before the other's write, although both writes
-//! were made, because x86 delays a store past a later load. Locks do not replace the fences where queue and flag are under
-//! different locks.
+//! were made, because x86 delays a store past a later load. Locks do not replace the fences where queue and flag are
+//! under different locks.
 //!
 //! Locks: none. `tests/models/sleep_flag.rs` runs the protocol, and planted mistakes, in every order.
 //! Source: the wakeup flag of seed 003.

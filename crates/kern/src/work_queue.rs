@@ -12,22 +12,24 @@
 //!
 //! Four claims:
 //!
-//! - **No item is forgotten.** While the queue is not empty, the receiver was woken and has not taken since, or an owner will
-//!   ask again. The state and the queue change under one mutex, so a thread that puts items never acts on a state that is older
-//!   than the queue. In the two rings that this queue replaced, index, flags and ring changed one by one; another thread could act
-//!   between any two of these changes.
+//! - **No item is forgotten.** While the queue is not empty, the receiver was woken and has not taken since, or an
+//!   owner will ask again. The state and the queue change under one mutex, so a thread that puts items never acts on a
+//!   state that is older than the queue. In the two rings that this queue replaced, index, flags and ring changed one
+//!   by one; another thread could act between any two of these changes.
 //! - **One owner at a time.** No other thread takes items until the owner releases the queue.
 //! - **No item overtakes another.** The state becomes Idle after the last item taken was handled ([`WorkQueue::next`],
-//!   [`WorkQueue::end`]). So a thread that reads [idle](WorkQueue::is_idle) may handle an item at once: all items put before are
-//!   handled. "Before" means that the put had returned before the read began.
+//!   [`WorkQueue::end`]). So a thread that reads [idle](WorkQueue::is_idle) may handle an item at once: all items put
+//!   before are handled. "Before" means that the put had returned before the read began.
 //! - **A former receiver takes nothing.** Each receiver has a number, and a take by a former one is refused
-//!   ([`TakeOutcome::Void`]). Otherwise a thread that is late in the stack that an interface has left could take items for the
-//!   new receiver, or leave the state `Running` and never ask again.
+//!   ([`TakeOutcome::Void`]). Otherwise a thread that is late in the stack that an interface has left could take items
+//!   for the new receiver, or leave the state `Running` and never ask again.
 //!
-//! A put takes one lock, and makes no wakeup while there is an owner. A take takes one lock for all items that wait, in O(1).
+//! A put takes one lock, and makes no wakeup while there is an owner. A take takes one lock for all items that wait, in
+//! O(1).
 //!
-//! Locks: the caller's class over queue and state; `busy` and the state are read without it. `tests/models/work_queue.rs` runs the
-//! protocol, and mistakes in it, in every order (loom) and in many random ones (shuttle). Source: seed 003, netisr(9).
+//! Locks: the caller's class over queue and state; `busy` and the state are read without it.
+//! `tests/models/work_queue.rs` runs the protocol, and mistakes in it, in every order (loom) and in many random ones
+//! (shuttle). Source: seed 003, netisr(9).
 
 use core::fmt;
 use core::mem;
@@ -92,8 +94,8 @@ pub enum Handler {
 pub enum PutOutcome {
     /// A thread will find the items. The caller has no further step.
     Queued,
-    /// The receiver does not know of them: wake it, with no lock held. A receiver without a waker polls, or the caller knows
-    /// it.
+    /// The receiver does not know of them: wake it, with no lock held. A receiver without a waker polls, or the caller
+    /// knows it.
     Wake(Option<Waker>),
     /// The caller owns the queue now, and must handle the items: [`WorkQueue::next`].
     Owned,
@@ -228,8 +230,8 @@ impl<Q: Items> WorkQueue<Q> {
         (self.step(WorkEvent::Begin) == WorkAction::Own).then(|| queue.take_in_hand())
     }
 
-    /// The owner has handled `handled` items, and takes those that wait now. `None`: there are none, and it owns the queue no
-    /// more.
+    /// The owner has handled `handled` items, and takes those that wait now. `None`: there are none, and it owns the
+    /// queue no more.
     pub fn next(&self, handled: u64) -> Option<Q> {
         let mut queue = self.queue.lock();
         queue.stats.handled += handled;
@@ -240,8 +242,8 @@ impl<Q: Items> WorkQueue<Q> {
         None
     }
 
-    /// The owner has handled `handled` of the items that it took and puts the others back, before those that came meanwhile.
-    /// It owns the queue no more.
+    /// The owner has handled `handled` of the items that it took and puts the others back, before those that came
+    /// meanwhile. It owns the queue no more.
     pub fn end(&self, handled: u64, others: Q) -> Left {
         let mut queue = self.queue.lock();
         queue.stats.handled += handled;

@@ -1,8 +1,8 @@
 //! The states of work that one thread hands to another, and their transitions: one function for every such hand-over.
 //!
 //! [`WorkQueue`](crate::WorkQueue) applies it under its mutex, a [`Task`](crate::Task) and an interface's queue by
-//! compare-exchange. The *receiver* is the thread or CPU that must be woken for the work; the *owner* is the one thread that
-//! handles it now.
+//! compare-exchange. The *receiver* is the thread or CPU that must be woken for the work; the *owner* is the one thread
+//! that handles it now.
 //!
 //! | state | put | put by a handler | acquire | begin | next | end |
 //! |---|---|---|---|---|---|---|
@@ -14,8 +14,8 @@
 //! | Closed | refused | refused | refused | own | own | - |
 //!
 //! A dash: the state stays, and no step follows. Receivers come and go: `open` leads to Idle and `leave` to Away,
-//! unless the state is Closed, which is final. `close` leads to Closed from any state, and wakes the receiver for the work that
-//! is left. A new waker turns More into Scheduled, and is called if work waits.
+//! unless the state is Closed, which is final. `close` leads to Closed from any state, and wakes the receiver for the
+//! work that is left. A new waker turns More into Scheduled, and is called if work waits.
 //!
 //! The claims are below. `tests.rs` checks them in every reachable combination of state, items, wakeups and owners, and
 //! a change of any row of the table breaks one of them.
@@ -38,11 +38,11 @@ pub enum WorkState {
     Idle,
     /// Work waits, and the receiver was woken. Operations: put; begin. Caveats: no second wakeup.
     Scheduled,
-    /// A thread handles work, and will ask again. Operations: put; next and end, by the owner. Caveats: how far it has come
-    /// is not known.
+    /// A thread handles work, and will ask again. Operations: put; next and end, by the owner. Caveats: how far it has
+    /// come is not known.
     Running,
-    /// The same, and work waits that the owner may not have seen. Operations: put; next and end, by the owner. Caveats: no
-    /// wakeup but the owner's.
+    /// The same, and work waits that the owner may not have seen. Operations: put; next and end, by the owner. Caveats:
+    /// no wakeup but the owner's.
     More,
     /// There is no receiver. Operations: open. Caveats: no work waits, and none is taken in.
     Away,
@@ -144,16 +144,17 @@ impl AtomicWorkState {
         WorkState::from_u8(self.0.load(order))
     }
 
-    /// For the holder of the lock under which the state changes. Release: a reader of Idle sees the effects of all work that
-    /// was handled.
+    /// For the holder of the lock under which the state changes. Release: a reader of Idle sees the effects of all work
+    /// that was handled.
     pub(crate) fn store(&self, state: WorkState) {
         self.0.store(state as u8, Ordering::Release);
     }
 
-    /// One transition without a lock; returns the state before, and the caller's step. The exchange is done even where the state
-    /// stays the same, because it also publishes the caller's earlier writes: the step of a thread that puts work releases them,
-    /// and the owner's next step acquires them, because both are in the chain of modifications of one atomic. With a plain load
-    /// in its place an owner could run without seeing the work, and would not be told again.
+    /// One transition without a lock; returns the state before, and the caller's step. The exchange is done even where
+    /// the state stays the same, because it also publishes the caller's earlier writes: the step of a thread that puts
+    /// work releases them, and the owner's next step acquires them, because both are in the chain of modifications of
+    /// one atomic. With a plain load in its place an owner could run without seeing the work, and would not be told
+    /// again.
     pub fn step(&self, event: WorkEvent) -> (WorkState, WorkAction) {
         let mut now = self.0.load(Ordering::Relaxed);
         loop {

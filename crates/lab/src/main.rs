@@ -1,7 +1,7 @@
 //! `cargo lab`: runs an experiment of the laboratory and prints its figures.
 //!
-//! Results go to standard output, progress and errors to standard error. Exit status: 0 if the experiment ran; 1 if it, or
-//! one of those of `all`, failed; 2 for wrong arguments.
+//! Results go to standard output, progress and errors to standard error. Exit status: 0 if the experiment ran; 1 if it,
+//! or one of those of `all`, failed; 2 for wrong arguments.
 
 #![deny(unsafe_code)]
 
@@ -146,8 +146,9 @@ fn run_all(args: &AllArgs) -> Result<Vec<String>, lab::Error> {
     all::run(&options, &mut io::stdout().lock())
 }
 
-/// Starts this program again in its own place, with the environment that lets glibc's malloc run at its best. glibc reads
-/// it when a process starts, and only then. Returns if the environment has it already, or the program cannot be started.
+/// Starts this program again in its own place, with the environment that lets glibc's malloc run at its best. glibc
+/// reads it when a process starts, and only then. Returns if the environment has it already, or the program cannot be
+/// started.
 fn tune_malloc() {
     let (name, value) = alloc::TUNABLES;
     if env::var_os(name).is_some() {
@@ -341,8 +342,8 @@ mod tests {
 
     #[test]
     fn every_experiment_has_a_subcommand_and_a_section_in_the_report() {
-        // Breaks if an experiment has a subcommand and no section in the report, or the other way round, or if `all` runs
-        // it with arguments that it does not take.
+        // Breaks if an experiment has a subcommand and no section in the report, or the other way round, or if `all`
+        // runs it with arguments that it does not take.
         let command = Args::command();
         let mut typed: Vec<&str> = command
             .get_subcommands()

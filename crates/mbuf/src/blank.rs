@@ -33,8 +33,8 @@ impl Blank {
         Ok(Self(Chain::from_list(m)))
     }
 
-    /// Takes storage for `len` bytes: an mbuf alone if they fit into its own area ([`MLEN`](crate::MLEN)), else one with a cluster.
-    /// Its bytes are those of its last use.
+    /// Takes storage for `len` bytes: an mbuf alone if they fit into its own area ([`MLEN`](crate::MLEN)), else one
+    /// with a cluster. Its bytes are those of its last use.
     ///
     /// # Errors
     /// No buffers, or no cluster is that large.

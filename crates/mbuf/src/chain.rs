@@ -233,7 +233,8 @@ impl<S: Storage> Chain<S> {
         self.tail.as_mut().map(|t| unsafe { t.get_mut() })
     }
 
-    /// Shows bytes `off..off + len` in a new chain, sharing clusters. The range must be there, which debug builds assert.
+    /// Shows bytes `off..off + len` in a new chain, sharing clusters. The range must be there, which debug builds
+    /// assert.
     ///
     /// # Errors
     /// [`NoBufs`]: the pool has no mbuf or cluster left.

@@ -173,7 +173,8 @@ impl Ext {
         }
     }
 
-    /// Whether both are references to the same bytes. References to mapped pages have a count in common, and a page each.
+    /// Whether both are references to the same bytes. References to mapped pages have a count in common, and a page
+    /// each.
     #[inline]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (self.refs, self.buf, self.size) == (other.refs, other.buf, other.size)

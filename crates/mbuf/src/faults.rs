@@ -1,7 +1,7 @@
 //! The mistakes that the models of this crate plant ([`kern::fault`]), and points at which other threads may run.
 //!
-//! `models/` runs every scenario once more with the mistake that it is there to find, and must then fail. Only the models of
-//! this crate make them, in no other build: some are unsound. There a [`point`] is empty, too.
+//! `models/` runs every scenario once more with the mistake that it is there to find, and must then fail. Only the
+//! models of this crate make them, in no other build: some are unsound. There a [`point`] is empty, too.
 //!
 //! Locks: none.
 

@@ -286,8 +286,8 @@ impl Mbuf {
         mem::forget(old);
     }
 
-    /// Prefetches its first `bytes`, for a caller that is about to read them: the head and what is stored behind it lie in
-    /// four lines, and a reader would wait for each.
+    /// Prefetches its first `bytes`, for a caller that is about to read them: the head and what is stored behind it lie
+    /// in four lines, and a reader would wait for each.
     #[inline]
     pub(crate) fn prefetch(&self, bytes: usize) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -198,8 +198,8 @@ fn packet_trim_front_drops_exactly_the_front() {
 
 #[test]
 fn packet_trim_front_keeps_no_empty_mbuf() {
-    // Breaks when a trim that ends where an mbuf ends leaves that mbuf behind the first, empty, with its cluster: the first
-    // of those behind it, or a later one.
+    // Breaks when a trim that ends where an mbuf ends leaves that mbuf behind the first, empty, with its cluster: the
+    // first of those behind it, or a later one.
     balanced(|pool| {
         let slice = |bytes: &[u8]| Chain::from_slice(pool, bytes).expect("the pool is large");
         let mut packet = Packet::from_slice(pool, b"one", 0).expect("the pool is large");

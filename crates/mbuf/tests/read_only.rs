@@ -1,6 +1,6 @@
-//! Storage that is lent or shared is read-only, and stays so through each operation that carries it on: in other stacks a
-//! duplicate lost its read-only flag (FreeBSD SA-10:07, CVE-2010-2693), and a removal of urgent data wrote into such storage
-//! (SA-26:93, CVE-2026-127748).
+//! Storage that is lent or shared is read-only, and stays so through each operation that carries it on: in other stacks
+//! a duplicate lost its read-only flag (FreeBSD SA-10:07, CVE-2010-2693), and a removal of urgent data wrote into such
+//! storage (SA-26:93, CVE-2026-127748).
 
 mod common;
 
@@ -83,7 +83,8 @@ fn refuses_writes(chain: &mut Chain, lent: usize) -> bool {
 
 #[test]
 fn lent_storage_is_read_only_behind_each_operation() {
-    // Breaks if an operation makes an mbuf over lent bytes that may be written, or adds bytes behind them in their storage.
+    // Breaks if an operation makes an mbuf over lent bytes that may be written, or adds bytes behind them in their
+    // storage.
     balanced(|pool| {
         for (name, operation) in OPERATIONS {
             let bytes = pattern(1, LEN);

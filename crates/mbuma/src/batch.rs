@@ -69,8 +69,8 @@ impl<'s> Batch<'s> {
         }
     }
 
-    /// Ends a packet's life for a reason. Cold, so that the code of drops lies apart from that of packets that pass: a round
-    /// trip executes more code than the first-level cache of instructions holds.
+    /// Ends a packet's life for a reason. Cold, so that the code of drops lies apart from that of packets that pass: a
+    /// round trip executes more code than the first-level cache of instructions holds.
     #[cold]
     pub(crate) fn drop(&self, packet: Packet, reason: DropReason) {
         self.stack.drops.count(reason);

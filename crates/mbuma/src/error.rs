@@ -116,8 +116,8 @@ pub enum Error {
         "{0} is in no network of the interface: give the interface an address in the network of its router"
     )]
     Gateway(IpAddr),
-    /// The device's MTU, in bytes, is too small for IPv4 (RFC 791 section 3.2), or for the interface's IPv6 addresses (RFC 8200
-    /// section 5).
+    /// The device's MTU, in bytes, is too small for IPv4 (RFC 791 section 3.2), or for the interface's IPv6 addresses
+    /// (RFC 8200 section 5).
     #[error("an MTU of {0} bytes is too small: IPv4 needs 68, and IPv6 needs 1280")]
     Mtu(u16),
     /// Another interface of the stack has the name.

@@ -1,5 +1,5 @@
-//! Faults that tests plant in the stack ([`kern::fault`]): the checks of the simulator, or a model, must find each of them, or
-//! they check nothing.
+//! Faults that tests plant in the stack ([`kern::fault`]): the checks of the simulator, or a model, must find each of
+//! them, or they check nothing.
 //!
 //! Some races are too rare for the simulator; the models find those. Builds without the feature `planted-bugs` and
 //! without a schedule checker contain none of the faults.
@@ -58,7 +58,8 @@ pub enum StackFault {
     StableSource,
     /// A multicast router's query is not answered: `ifnet/group_reports.rs`, `queried`.
     UnansweredQuery,
-    /// The list of an interface's groups is made before the lock under which it is applied: `ifnet/group_reports.rs`, `set_groups`.
+    /// The list of an interface's groups is made before the lock under which it is applied: `ifnet/group_reports.rs`,
+    /// `set_groups`.
     EarlyList,
     /// The sleeper does not check for a notification that came after its last poll: `park.rs`.
     SleepsUnchecked,

@@ -28,18 +28,18 @@
 //! | `readable`, `poll_read_ready` | [`TcpStream::poll_readable`](crate::TcpStream::poll_readable) |
 //!
 //! # Rules that hold everywhere
-//! - Lengths, sizes and windows are in bytes. A [`Time`](crate::Time) counts nanoseconds of the stack's clock. A field that counts
-//!   something else says so.
+//! - Lengths, sizes and windows are in bytes. A [`Time`](crate::Time) counts nanoseconds of the stack's clock. A field
+//!   that counts something else says so.
 //! - A timeout of `None` is none, unless [`TcpSocketOptions`](crate::TcpSocketOptions) set one for the socket.
-//! - An operation that can't proceed now returns its error `WouldBlock`; [`socket`](crate::socket) lists the ways to wait. Each
-//!   operation has a small error type, which `?` converts into [`mbuma::Error`](crate::Error) and into [`std::io::Error`]; those of
-//!   sockets with the errno of the kernel's sockets.
+//! - An operation that can't proceed now returns its error `WouldBlock`; [`socket`](crate::socket) lists the ways to
+//!   wait. Each operation has a small error type, which `?` converts into [`mbuma::Error`](crate::Error) and into
+//!   [`std::io::Error`]; those of sockets with the errno of the kernel's sockets.
 //! - An address is a `SocketAddr`, a pair such as `([192, 0, 2, 1], 80)` or `(Ipv4Addr::LOCALHOST, 80)`, or text
 //!   ([`IntoEndpoint`](crate::socket::IntoEndpoint)).
 //! - Dropping a handle closes its socket. A connection still delivers the bytes in its send buffer;
 //!   [`abort`](crate::TcpStream::abort) resets it instead.
-//! - A [`Chain`](crate::buf::Chain) is a list of buffers. Programs that pass chains copy nothing; programs that pass slices copy
-//!   once.
+//! - A [`Chain`](crate::buf::Chain) is a list of buffers. Programs that pass chains copy nothing; programs that pass
+//!   slices copy once.
 //! - The stack looks up no names, and runs on Linux only.
 //!
 //! | feature | adds |
@@ -93,8 +93,8 @@
 //! ```
 //!
 //! # UDP
-//! A datagram to send is bytes, which are copied, or a chain of the stack's pool, which is moved. A received one is copied
-//! into a buffer (`recv_from`), or given as its chain (`recv`).
+//! A datagram to send is bytes, which are copied, or a chain of the stack's pool, which is moved. A received one is
+//! copied into a buffer (`recv_from`), or given as its chain (`recv`).
 //! ```
 //! # use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
 //! # use mbuma::{Config, IfConfig, Stack};
@@ -117,10 +117,10 @@
 //! ```
 //!
 //! # Groups
-//! A socket joins a group on an interface. The interface by which a datagram leaves for a group, or for a link-local address,
-//! is the scope id of the address, [`IfIndex::number`](crate::IfIndex::number); for groups without one it is set by
-//! [`UdpSocket::set_multicast_interface`](crate::UdpSocket::set_multicast_interface). Several members with one port are bound by
-//! [`Stack::udp_bind_shared`](crate::Stack::udp_bind_shared).
+//! A socket joins a group on an interface. The interface by which a datagram leaves for a group, or for a link-local
+//! address, is the scope id of the address, [`IfIndex::number`](crate::IfIndex::number); for groups without one it is
+//! set by [`UdpSocket::set_multicast_interface`](crate::UdpSocket::set_multicast_interface). Several members with one
+//! port are bound by [`Stack::udp_bind_shared`](crate::Stack::udp_bind_shared).
 //! ```
 //! use std::net::{Ipv6Addr, SocketAddrV6};
 //!
@@ -142,8 +142,8 @@
 //! ```
 //!
 //! # Captures and figures
-//! A [`Capture`](crate::device::capture::Capture) around a device writes its frames for Wireshark. The figures of a stack have
-//! names and explanations for a page of metrics.
+//! A [`Capture`](crate::device::capture::Capture) around a device writes its frames for Wireshark. The figures of a
+//! stack have names and explanations for a page of metrics.
 //! ```
 //! # use std::io;
 //! # use std::sync::Arc;
@@ -177,9 +177,9 @@
 //! ```
 //!
 //! # Futures and tokio
-//! With the feature `tokio`, TCP connections and their halves, TLS connections and streams of UNIX sockets implement tokio's
-//! `AsyncRead` and `AsyncWrite`. A `TcpStream` has std's `Read` and `Write` too, and a `shutdown` of its own, which hides
-//! tokio's: call `AsyncWriteExt::shutdown(&mut stream)`, or split the connection as here.
+//! With the feature `tokio`, TCP connections and their halves, TLS connections and streams of UNIX sockets implement
+//! tokio's `AsyncRead` and `AsyncWrite`. A `TcpStream` has std's `Read` and `Write` too, and a `shutdown` of its own,
+//! which hides tokio's: call `AsyncWriteExt::shutdown(&mut stream)`, or split the connection as here.
 //! ```
 //! # #[cfg(feature = "tokio")]
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -219,8 +219,8 @@
 //! ```
 //!
 //! # A device of your own
-//! A [`Device`](crate::device::Device) moves packets in batches. This one keeps IP packets as vectors: `inward` for the stack,
-//! `outward` from it. It offers no offloads, so each packet that it gets is complete.
+//! A [`Device`](crate::device::Device) moves packets in batches. This one keeps IP packets as vectors: `inward` for the
+//! stack, `outward` from it. It offers no offloads, so each packet that it gets is complete.
 //! ```
 //! use std::collections::VecDeque;
 //! use std::io;
@@ -292,8 +292,8 @@
 //! [`device::capture`](crate::device::capture) and [`device::impair`](crate::device::impair) wrap any device.
 //!
 //! # A device that a runtime drives
-//! A device that is also `AsFd` is an interface of a stack of a [`Runtime`](crate::Runtime): a worker polls it while its
-//! descriptor is readable. This one carries IP packets as datagrams of a UNIX socket.
+//! A device that is also `AsFd` is an interface of a stack of a [`Runtime`](crate::Runtime): a worker polls it while
+//! its descriptor is readable. This one carries IP packets as datagrams of a UNIX socket.
 //! ```
 //! use std::io;
 //! use std::os::fd::{AsFd, BorrowedFd};
@@ -366,7 +366,8 @@
 //! ```
 //!
 //! # TLS
-//! rustls makes the handshake, and the stack seals and opens the records. The configuration must let rustls hand the keys over.
+//! rustls makes the handshake, and the stack seals and opens the records. The configuration must let rustls hand the
+//! keys over.
 //! ```no_run
 //! # #[cfg(feature = "tls")]
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -400,7 +401,8 @@
 //! ```
 //!
 //! # Files
-//! A job names a range of a file, with a header and a trailer if there are any. It continues where the last call stopped.
+//! A job names a range of a file, with a header and a trailer if there are any. It continues where the last call
+//! stopped.
 //! ```
 //! use std::fs::File;
 //! use std::sync::Arc;

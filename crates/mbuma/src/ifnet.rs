@@ -6,8 +6,8 @@
 //! A device with several queues counts as several devices: each has a transmit queue of its own, and a flow stays on
 //! one of them, so that its frames stay in order.
 //!
-//! Locks: those of the queues (class IFQUEUE), `neighbours` (class ARP, see [`arp`](crate::ether::arp)), the lists of its
-//! addresses and groups (class IFADDR).
+//! Locks: those of the queues (class IFQUEUE), `neighbours` (class ARP, see [`arp`](crate::ether::arp)), the lists of
+//! its addresses and groups (class IFADDR).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -90,8 +90,9 @@ pub struct IfStats {
     pub merged: u64,
     /// Frames sent, by size, before a device cuts them.
     pub output: SizeCounts,
-    /// Addresses that an interface which configures itself does without, because other stations have them, and those that it
-    /// tried in their place: an administrator should look for the cause (RFC 4862 section 5.4.5, RFC 8981 section 3.4).
+    /// Addresses that an interface which configures itself does without, because other stations have them, and those
+    /// that it tried in their place: an administrator should look for the cause (RFC 4862 section 5.4.5, RFC 8981
+    /// section 3.4).
     pub addresses_given_up: u64,
 }
 

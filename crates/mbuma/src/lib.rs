@@ -19,14 +19,15 @@
 //!     Ok(())
 //! }
 //! ```
-//! A worker for each CPU drives the stack. Each queue of the TAP has a worker, offloads are agreed on with the kernel, and the
-//! halves of a connection are std's `Read` and `Write`. `examples/echo.rs` is the same, with the commands to try it.
+//! A worker for each CPU drives the stack. Each queue of the TAP has a worker, offloads are agreed on with the kernel,
+//! and the halves of a connection are std's `Read` and `Write`. `examples/echo.rs` is the same, with the commands to
+//! try it.
 //!
 //! Tasks use the same sockets with the methods `poll_..` and `.._async`, on any runtime. With the feature `tokio`
 //! connections implement its `AsyncRead` and `AsyncWrite`.
 //!
-//! The [guide] has an example for each common task: UDP, futures and tokio, a device of your own, TLS, files, splices; and the
-//! rules for units, timeouts and errors.
+//! The [guide] has an example for each common task: UDP, futures and tokio, a device of your own, TLS, files, splices;
+//! and the rules for units, timeouts and errors.
 //!
 //! # Layers
 //! ```text
@@ -101,8 +102,8 @@
 #![deny(clippy::missing_errors_doc)]
 #![forbid(unsafe_code)]
 
-// Layers, top to bottom: a module uses its own layer and those below it. `protosw` and `state` are plain lists, which lower
-// layers use though they name higher ones. `cargo xtask tidy` checks it.
+// Layers, top to bottom: a module uses its own layer and those below it. `protosw` and `state` are plain lists, which
+// lower layers use though they name higher ones. `cargo xtask tidy` checks it.
 
 pub mod guide;
 

@@ -13,9 +13,10 @@
 //!
 //! Invariants: at most [`ENTRIES_MAX`] entries; packets wait only in `Incomplete`, the last one of each entry and
 //! [`WAITING_MAX`] more at most, so that a scan of the network does not occupy the storage of all other traffic; only
-//! `Incomplete` and `Probing` have deadlines. Locks: `table` (ARP, read-mostly: a packet to a known neighbour writes to no
-//! shared line); in an incomplete entry, the packets that wait (IFQUEUE), so that those to an absent host lock out no other
-//! sender. Nothing is sent, and no packet freed, while they are held. Sources: RFC 826, RFC 1122 section 2.3.2.
+//! `Incomplete` and `Probing` have deadlines. Locks: `table` (ARP, read-mostly: a packet to a known neighbour writes to
+//! no shared line); in an incomplete entry, the packets that wait (IFQUEUE), so that those to an absent host lock out
+//! no other sender. Nothing is sent, and no packet freed, while they are held. Sources: RFC 826, RFC 1122 section
+//! 2.3.2.
 
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr};

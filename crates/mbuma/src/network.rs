@@ -77,8 +77,8 @@ pub(crate) fn egress(stack: &StackState, dst: SocketAddr) -> Option<Egress> {
     }
 }
 
-/// The address to send a datagram from to `dst`, which may be a group, if a route leads there; `link`: the interface that the
-/// sender chose for groups.
+/// The address to send a datagram from to `dst`, which may be a group, if a route leads there; `link`: the interface
+/// that the sender chose for groups.
 pub(crate) fn source_to(
     stack: &StackState,
     dst: SocketAddr,
@@ -132,8 +132,8 @@ fn path_end(ends: &Ends) -> (IpAddr, u32) {
     }
 }
 
-/// Notes the MTU of the path to the peer, which a router reported. The caller is the protocol `proto`, which sent the quoted
-/// packet, and found that the report is credible.
+/// Notes the MTU of the path to the peer, which a router reported. The caller is the protocol `proto`, which sent the
+/// quoted packet, and found that the report is credible.
 pub(crate) fn path_mtu_reported(batch: &Batch<'_>, proto: IpProto, ends: &Ends, mtu: u16) {
     let (peer, zone) = path_end(ends);
     (batch.stack.path_mtus).reported(proto, peer, zone, mtu, batch.now);

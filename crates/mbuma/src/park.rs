@@ -23,8 +23,9 @@
 //! | the sleeper's is first | the waker reads ASLEEP. It must lock the mutex, which the sleeper holds until it waits, so the notification reaches it |
 //! | the time is over, and a wakeup comes at that moment | the sleeper's exchange reads it; and the sleeper tries once more in any case |
 //!
-//! A thread that still polls is woken without a system call. A wakeup left over from an earlier call costs one more retry.
-//! [`std::thread::park`] does not serve here: its token is one for each thread, programs use it too, and it does not poll.
+//! A thread that still polls is woken without a system call. A wakeup left over from an earlier call costs one more
+//! retry. [`std::thread::park`] does not serve here: its token is one for each thread, programs use it too, and it does
+//! not poll.
 //!
 //! Timeouts run on the machine's clock, not the stack's, because a real thread sleeps.
 //!

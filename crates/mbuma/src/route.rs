@@ -1,12 +1,12 @@
 //! The routing table: for a destination, its next hop, the interface, and the source address.
 //!
-//! A list sorted by prefix length, longest first, and then by network, so that the first match is the right one (RFC 1812
-//! 5.2.4.3). A look-up is a binary search for each prefix length in the table: few steps for an embedded stack's handful
-//! of routes, and some dozens for a router's thousands. The list is read far more often than written.
+//! A list sorted by prefix length, longest first, and then by network, so that the first match is the right one (RFC
+//! 1812 5.2.4.3). A look-up is a binary search for each prefix length in the table: few steps for an embedded stack's
+//! handful of routes, and some dozens for a router's thousands. The list is read far more often than written.
 //!
-//! Invariants: the order ([`rank`]); an interface's own addresses, and the whole loopback network, have routes marked `local`, so
-//! that one look-up shows whether a packet is for ourselves. Each change of the table is a new *generation*, by which
-//! senders that keep a route ([`RouteCache`]) find out of date what they keep.
+//! Invariants: the order ([`rank`]); an interface's own addresses, and the whole loopback network, have routes marked
+//! `local`, so that one look-up shows whether a packet is for ourselves. Each change of the table is a new
+//! *generation*, by which senders that keep a route ([`RouteCache`]) find out of date what they keep.
 //! `own_bits` has a bit for each of our own addresses, so that one load shows for most packets that their source is not
 //! ours.
 //!
@@ -310,8 +310,8 @@ fn own<A: RouteAddr>(entries: &[Entry<A>]) -> impl Iterator<Item = A> {
     hosts.filter(|e| e.local).map(|e| e.net.addr)
 }
 
-/// The bits of those that are not known to be ours without the table. Loopback's would be that of each address that ends in 1,
-/// as those of many routers do.
+/// The bits of those that are not known to be ours without the table. Loopback's would be that of each address that
+/// ends in 1, as those of many routers do.
 fn own_bits<A: RouteAddr>(entries: &[Entry<A>]) -> u64 {
     let own = own(entries).filter(|addr| !addr.is_own_anyway());
     own.fold(0, |bits, addr| bits | addr.bit())

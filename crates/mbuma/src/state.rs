@@ -1,8 +1,8 @@
 //! The state of a stack: one field a layer.
 //!
-//! A plain list, reached through [`Batch`](crate::batch::Batch): a layer names the fields of its own and of lower layers
-//! only. Locks: `interfaces` (INTERFACES, read-mostly), `random` (RANDOM), `cpu_wakers` (PARKER); each layer's state has
-//! its own.
+//! A plain list, reached through [`Batch`](crate::batch::Batch): a layer names the fields of its own and of lower
+//! layers only. Locks: `interfaces` (INTERFACES, read-mostly), `random` (RANDOM), `cpu_wakers` (PARKER); each layer's
+//! state has its own.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::panic::{RefUnwindSafe, UnwindSafe};

@@ -1,5 +1,5 @@
-//! The test lists of FreeBSD (ktls_test, ssl_sendfile, sendfile, socket_splice), OpenBSD (sosplice) and Linux (tls), and
-//! the faults that such code had elsewhere: which test of ours shows each clause.
+//! The test lists of FreeBSD (ktls_test, ssl_sendfile, sendfile, socket_splice), OpenBSD (sosplice) and Linux (tls),
+//! and the faults that such code had elsewhere: which test of ours shows each clause.
 //!
 //! Clauses about arguments that a type of ours excludes have no test: bad descriptors and pointers, negative offsets
 //! and limits, sockets that are no streams, TLS on a listener, suites without an AEAD, a second start of TLS.

@@ -1,8 +1,8 @@
 //! Dispatch with threads: policies change at random while several threads bring packets in and workers handle
 //! them. Each flow's packets arrive in order, none twice, and what is missing is counted.
 //!
-//! With `MBUMA_GIANT` in the environment the stack runs under Giant. The seed is printed, and can be given in `NETISR_SEED`; the
-//! threads' order is the machine's.
+//! With `MBUMA_GIANT` in the environment the stack runs under Giant. The seed is printed, and can be given in
+//! `NETISR_SEED`; the threads' order is the machine's.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -80,7 +80,8 @@ fn source(stack: &Stack, number: u8) -> Source {
 }
 
 impl Source {
-    /// Brings in rounds of one packet a flow, in batches of any length; `read` is the number of packets that readers have read.
+    /// Brings in rounds of one packet a flow, in batches of any length; `read` is the number of packets that readers
+    /// have read.
     fn run(&self, stack: &Stack, pool: &MbufPool, read: &AtomicU64, seed: u64) {
         let mut random = Random::from_seed(seed);
         for number in 1..=ROUNDS {

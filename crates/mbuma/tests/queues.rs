@@ -195,9 +195,9 @@ impl Device for Narrow {
 
 #[test]
 fn no_frame_waits_in_the_stack_for_a_device() {
-    // Breaks when frames that a full device does not take wait in the interface's queue: then round trips include the time in
-    // that queue, and a sender needs a limit on its own data there (tcp_limit_output_bytes). As it is, the queue is empty when
-    // a call returns, whatever the device does.
+    // Breaks when frames that a full device does not take wait in the interface's queue: then round trips include the
+    // time in that queue, and a sender needs a limit on its own data there (tcp_limit_output_bytes). As it is, the
+    // queue is empty when a call returns, whatever the device does.
     let config = Config {
         giant: common::net::giant(),
         ..Config::from_system()

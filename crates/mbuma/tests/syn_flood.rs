@@ -1,7 +1,8 @@
 //! A flood of SYNs from random sources: the memory that a listener keeps for it, and its effect on real clients.
 //!
-//! The attacker's packets come by a tunnel, and the answers leave by it and are thrown away: none of its addresses exists. The
-//! clients are a stack behind another device. Time is virtual, and every byte that the process allocates is counted.
+//! The attacker's packets come by a tunnel, and the answers leave by it and are thrown away: none of its addresses
+//! exists. The clients are a stack behind another device. Time is virtual, and every byte that the process allocates is
+//! counted.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -227,7 +228,8 @@ impl Clients {
     }
 }
 
-/// Lets clients come for so many milliseconds, beside `syns` forged SYNs in each. Returns the most memory that was in use.
+/// Lets clients come for so many milliseconds, beside `syns` forged SYNs in each. Returns the most memory that was in
+/// use.
 fn run(net: &mut Net, random: &mut Random, ms: usize, syns: usize) -> (Clients, usize) {
     let (mut clients, mut most, mut begun) = (Clients::default(), 0, 0);
     for n in 0..ms {

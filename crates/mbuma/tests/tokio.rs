@@ -116,7 +116,8 @@ fn run(program: impl Future<Output = ()>) {
     runtime.expect("a runtime").block_on(program);
 }
 
-/// Breaks if a stream loses, repeats or reorders bytes, if an end of file does not arrive, or if a waiting task is not woken.
+/// Breaks if a stream loses, repeats or reorders bytes, if an end of file does not arrive, or if a waiting task is not
+/// woken.
 #[test]
 fn a_program_of_tokio_echoes() {
     run(async {
@@ -191,8 +192,8 @@ fn unix_streams_are_streams_of_tokio() {
     });
 }
 
-/// Breaks if a TLS connection loses bytes or its end, or a task that waits for a record, for room or for the handshake's
-/// next message is not woken.
+/// Breaks if a TLS connection loses bytes or its end, or a task that waits for a record, for room or for the
+/// handshake's next message is not woken.
 #[cfg(feature = "tls")]
 #[test]
 fn tls_connections_are_streams_of_tokio() {
@@ -252,7 +253,8 @@ fn an_hour_passes_at_once() {
     assert!(begun.elapsed() < Duration::from_secs(60));
 }
 
-/// Breaks if one of several tasks that wait for connections is forgotten, or if one that gives up takes a connection with it.
+/// Breaks if one of several tasks that wait for connections is forgotten, or if one that gives up takes a connection
+/// with it.
 #[test]
 fn several_tasks_accept() {
     run(async {

@@ -47,8 +47,8 @@ fn an_interface_has_a_default_route_of_each_version() {
     assert!(stack.routes6().iter().any(|route| route.kind == kind6));
 }
 
-/// Breaks if two interfaces of a stack share a name, by which programs and zones name them, or if a second device without a
-/// name of its own gets none.
+/// Breaks if two interfaces of a stack share a name, by which programs and zones name them, or if a second device
+/// without a name of its own gets none.
 #[test]
 fn each_interface_has_a_name_of_its_own() {
     let runtime = Runtime::with_workers(1).expect("a thread");
@@ -69,8 +69,8 @@ fn each_interface_has_a_name_of_its_own() {
     again.expect("the name is free again");
 }
 
-/// Breaks if a device with a descriptor has none in a wrapper, so that no worker takes in its packets, or the worker does not wait
-/// for those that an emulated link delays.
+/// Breaks if a device with a descriptor has none in a wrapper, so that no worker takes in its packets, or the worker
+/// does not wait for those that an emulated link delays.
 #[test]
 fn a_wrapped_device_is_an_interface_of_a_runtime() {
     let runtime = Runtime::with_workers(1).expect("a thread");

@@ -60,8 +60,8 @@ pub(crate) fn large_version(frame: &Frame) -> Option<u8> {
     (frame.tso_segsz != 0 && u16::try_from(counted).is_err()).then_some(version)
 }
 
-/// Makes a packet of more bytes than the length field can say a jumbogram, which says it in an option; other packets stay as
-/// they are. `None` if the packet's header contradicts its bytes, or if its version of IP has no such option.
+/// Makes a packet of more bytes than the length field can say a jumbogram, which says it in an option; other packets
+/// stay as they are. `None` if the packet's header contradicts its bytes, or if its version of IP has no such option.
 pub(crate) fn with_its_length(frame: &mut Frame) -> Option<()> {
     match large_version(frame) {
         None => return Some(()),

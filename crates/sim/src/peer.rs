@@ -1,5 +1,5 @@
-//! A station that a test drives, of either version of IP: it answers ARP or neighbour discovery, records the segments that
-//! it receives, and sends those that the test gives it.
+//! A station that a test drives, of either version of IP: it answers ARP or neighbour discovery, records the segments
+//! that it receives, and sends those that the test gives it.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -72,7 +72,8 @@ struct State {
     left: VecDeque<Frame>,
     /// Frames that arrived and found no buffer.
     no_bufs: u64,
-    /// Packets taken from the stack with more bytes than the length field of IP can say, by version: 4, 6; and jumbograms.
+    /// Packets taken from the stack with more bytes than the length field of IP can say, by version: 4, 6; and
+    /// jumbograms.
     large: [u64; 3],
 }
 
@@ -109,7 +110,8 @@ impl Port {
         self.state.lock().left.pop_front()
     }
 
-    /// Packets with more bytes than the length field of IP can say, which the stack sent, by version: 4, 6; and jumbograms.
+    /// Packets with more bytes than the length field of IP can say, which the stack sent, by version: 4, 6; and
+    /// jumbograms.
     pub(crate) fn large_packets(&self) -> [u64; 3] {
         self.state.lock().large
     }

@@ -20,14 +20,15 @@ pub(crate) struct ScriptArgs {
     /// How far a packet may be from its time, in microseconds. Default 4000.
     #[arg(long = "tolerance_usecs", value_name = "US")]
     tolerance: Option<i64>,
-    /// The system whose sockets and defaults the scripts expect: linux or bsd. By default the dialect of the script's text;
-    /// without one, BSD's sockets and the stack's own defaults.
+    /// The system whose sockets and defaults the scripts expect: linux or bsd. By default the dialect of the script's
+    /// text; without one, BSD's sockets and the stack's own defaults.
     #[arg(long, value_parser = dialect)]
     dialect: Option<Dialect>,
     /// A sysctl that is set before each script; may be given several times.
     #[arg(long = "sysctl", value_name = "NAME=VALUE")]
     sysctls: Vec<String>,
-    /// A name for the scripts' #ifdef, or one that stands for a value; may be given several times. Without any, STANDARD.
+    /// A name for the scripts' #ifdef, or one that stands for a value; may be given several times. Without any,
+    /// STANDARD.
     #[arg(short = 'D', long = "define", value_name = "NAME[=VALUE]")]
     defines: Vec<String>,
     /// The MTU of the link. Default 1500.
@@ -57,8 +58,8 @@ fn dialect(name: &str) -> Result<Dialect, String> {
     Dialect::named(name).ok_or_else(|| format!("{name} is not bsd or linux"))
 }
 
-/// Runs them all, and prints their reports to `out`. The exit status is 0 if all passed, 1 if one did not, 2 if one is no
-/// script.
+/// Runs them all, and prints their reports to `out`. The exit status is 0 if all passed, 1 if one did not, 2 if one is
+/// no script.
 ///
 /// # Errors
 /// `out` takes no more.

@@ -107,8 +107,8 @@ fn a_packet_that_is_too_long_for_ip_ends_the_script_with_an_error() {
     }
 }
 
-/// A connection over a path of 100 ms, with data both ways, a loss and a closed window; `head` comes first, and `options` when
-/// its socket is there.
+/// A connection over a path of 100 ms, with data both ways, a loss and a closed window; `head` comes first, and
+/// `options` when its socket is there.
 fn connection(head: &str, options: &str) -> String {
     format!(
         "\
@@ -175,7 +175,8 @@ fn no_time_that_a_script_gives_overflows() {
 
 #[test]
 fn no_number_of_a_sysctl_or_of_an_option_makes_the_stack_panic() {
-    // Breaks when the stack multiplies a number of its configuration, or of a socket's options, without regard to its size.
+    // Breaks when the stack multiplies a number of its configuration, or of a socket's options, without regard to its
+    // size.
     for name in [
         "net.inet.tcp.initcwnd_segments",
         "net.inet.tcp.recvspace",

@@ -261,8 +261,8 @@ const FOR_LINUX: &str = "\
 
 #[test]
 fn only_a_push_of_a_buffer_that_is_not_empty_may_be_missing() {
-    // Breaks when a segment that empties the buffer may lack its PSH, or have one that the script does not expect, or a script
-    // for BSD takes a segment without it.
+    // Breaks when a segment that empties the buffer may lack its PSH, or have one that the script does not expect, or a
+    // script for BSD takes a segment without it.
     assert!(run("good", FOR_LINUX).passed());
     let replaced = FOR_LINUX.replace("> P. 10001", "> . 10001");
     let report = run("the last", &replaced);
@@ -305,8 +305,8 @@ fn an_ipv6_address_of_a_script_is_noted() {
 
 #[test]
 fn an_mtu_ends_with_an_error_or_works() {
-    // Breaks when an MTU that a script gives overflows, or makes the stack's interface impossible: over IPv6 it is 20 bytes
-    // larger.
+    // Breaks when an MTU that a script gives overflows, or makes the stack's interface impossible: over IPv6 it is 20
+    // bytes larger.
     let begin =
         "+0 connect(3, ..., ...) = -1 EINPROGRESS\n+0 < icmp unreachable frag_needed mtu 65535\n";
     for mtu in [0, 1, 20, 40, 41, 68, 1279, 1280, 65_534, 65_535] {

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use sim::scenario::Scenario;
 
-/// Seeds a CI run looks at, beside the 200 of `cpus.rs`. `cargo run -p mbuma-sim --release -- --seeds A..B` looks at more.
+/// Seeds a CI run looks at, beside the 200 of `cpus.rs`. `cargo run -p mbuma-sim --release -- --seeds A..B` looks at
+/// more.
 const SEEDS: u64 = 300;
 
 #[test]
@@ -45,9 +46,10 @@ fn every_seed_keeps_the_rules() {
 
 #[test]
 fn seeds_that_failed_once_keep_the_rules() {
-    // Breaks when their faults come back: probes that are taken and come too often (the first three); BBR's rate after a
-    // closed window; a card that refuses all packets of more than 64 KiB over IPv4. Or when these are taken for faults: a client
-    // to be refused that finds the gate's one place taken each time, and one to be served that finds the listener's one taken.
+    // Breaks when their faults come back: probes that are taken and come too often (the first three); BBR's rate after
+    // a closed window; a card that refuses all packets of more than 64 KiB over IPv4. Or when these are taken for
+    // faults: a client to be refused that finds the gate's one place taken each time, and one to be served that finds
+    // the listener's one taken.
     for seed in [23366, 24139, 25479, 38867, 69655, 70321, 77029, 95848] {
         let outcome = Scenario::from_seed(seed).run();
         assert!(outcome.violations.is_empty(), "{outcome}");
@@ -56,7 +58,8 @@ fn seeds_that_failed_once_keep_the_rules() {
 
 #[test]
 fn jumbograms_arrive_whole() {
-    // Breaks when a stack drops a packet whose length is in an option (RFC 2675), or cuts it to the length in its header.
+    // Breaks when a stack drops a packet whose length is in an option (RFC 2675), or cuts it to the length in its
+    // header.
     for seed in [534, 537, 649, 979] {
         let outcome = Scenario::from_seed(seed).run();
         assert!(outcome.violations.is_empty(), "{outcome}");

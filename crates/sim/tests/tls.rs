@@ -1,8 +1,9 @@
 //! TLS records over bad wires: lost, doubled, late and changed packets, in virtual time.
 //!
-//! Keys are given to both ends, without a handshake. With the null AEAD the text is in the clear and the tag binds it to
-//! nonce and place; with the feature `tls` the same runs over aws-lc-rs' AEADs. Each AEAD notes under which nonce it seals, for the
-//! whole run: a second time is a failure at once. So a retransmission that seals anew is found, in whatever order.
+//! Keys are given to both ends, without a handshake. With the null AEAD the text is in the clear and the tag binds it
+//! to nonce and place; with the feature `tls` the same runs over aws-lc-rs' AEADs. Each AEAD notes under which nonce it
+//! seals, for the whole run: a second time is a failure at once. So a retransmission that seals anew is found, in
+//! whatever order.
 //!
 //! `TLS_SEEDS=500` looks at more seeds; `TLS_SEED=N` at one.
 
@@ -346,8 +347,8 @@ fn exchange_over_bad_wires(cipher: Cipher, usual: u64) {
 
 #[test]
 fn every_byte_arrives_over_bad_wires_and_no_record_is_sealed_twice() {
-    // Breaks if a retransmission seals anew, a key changes at another place for the two sides, or bytes are lost, doubled or
-    // moved by any mix of loss, order and key updates.
+    // Breaks if a retransmission seals anew, a key changes at another place for the two sides, or bytes are lost,
+    // doubled or moved by any mix of loss, order and key updates.
     exchange_over_bad_wires(Cipher::Null, SEEDS);
 }
 

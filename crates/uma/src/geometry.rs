@@ -81,8 +81,8 @@ pub(crate) struct ItemPlace {
     pub(crate) slot: usize,
 }
 
-/// Whether zones may have huge, coloured or guarded slabs. Without the feature these are constants, for which the way from an
-/// address to its item has no instruction.
+/// Whether zones may have huge, coloured or guarded slabs. Without the feature these are constants, for which the way
+/// from an address to its item has no instruction.
 const EXTRAS: bool = cfg!(feature = "extras");
 
 /// The arithmetic of one keg.

@@ -116,8 +116,8 @@ pub fn pseudo_header_v4(src: Ipv4Addr, dst: Ipv4Addr, proto: IpProto, len: u32) 
     sum
 }
 
-/// The sum over the IPv6 pseudo header (RFC 8200 section 8.1). `dst` is the final destination; `len` counts the transport
-/// header and its payload.
+/// The sum over the IPv6 pseudo header (RFC 8200 section 8.1). `dst` is the final destination; `len` counts the
+/// transport header and its payload.
 #[doc(alias = "in6_pseudo")]
 #[inline]
 pub fn pseudo_header_v6(src: Ipv6Addr, dst: Ipv6Addr, proto: IpProto, len: u32) -> Checksum {

@@ -231,8 +231,8 @@ impl<'a> Dhcp6Writer<'a> {
         self.put_with(code, value, |_| true)
     }
 
-    /// Adds an option with the options inside of it, which `inside` adds behind `value`; false, and nothing is added, if
-    /// one has no room.
+    /// Adds an option with the options inside of it, which `inside` adds behind `value`; false, and nothing is added,
+    /// if one has no room.
     pub fn put_with(
         &mut self,
         code: u16,

@@ -2,8 +2,8 @@
 //! records that answer it, which both protocols share.
 //!
 //! Invariants: none beyond the types. Locks: none.
-//! Sources: RFC 9776 sections 4.1, 4.2.12 and 7.1 (as RFC 3376), RFC 2236 section 2, RFC 9777 section 5 (as RFC 3810), RFC
-//! 2710 section 3.
+//! Sources: RFC 9776 sections 4.1, 4.2.12 and 7.1 (as RFC 3376), RFC 2236 section 2, RFC 9777 section 5 (as RFC 3810),
+//! RFC 2710 section 3.
 //!
 //! ```text
 //!   0    1     2       4       8   9    10          12
@@ -121,7 +121,8 @@ impl GroupQuery {
         Self::parse(group.into(), behind, older, delay_ms)
     }
 
-    /// The query about `group` with the bytes `behind` the group: none if it is of the older version, which has this delay.
+    /// The query about `group` with the bytes `behind` the group: none if it is of the older version, which has this
+    /// delay.
     fn parse(
         group: IpAddr,
         behind: &[u8],

@@ -1,7 +1,9 @@
 //! The header of IGMP's messages: how hosts of IPv4 tell routers and switches of their groups.
 //!
-//! Invariants: the checksum covers the header and all behind it, and is checked by the caller over its chain. Locks: none.
-//! Sources: RFC 9776 section 4 (version 3, as RFC 3376), RFC 2236 section 2 (version 2), RFC 1112 appendix I (version 1).
+//! Invariants: the checksum covers the header and all behind it, and is checked by the caller over its chain. Locks:
+//! none.
+//! Sources: RFC 9776 section 4 (version 3, as RFC 3376), RFC 2236 section 2 (version 2), RFC 1112 appendix I (version
+//! 1).
 //!
 //! ```text
 //!   0    1     2       4

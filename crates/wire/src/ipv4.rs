@@ -263,8 +263,8 @@ pub struct Ipv4View<'a> {
 }
 
 impl<'a> Ipv4View<'a> {
-    /// Where in the header the first option is that is not whole, as the pointer of a parameter problem has it; none if the
-    /// options are a list of whole ones, up to the end of the header or of the list (RFC 791 section 3.1).
+    /// Where in the header the first option is that is not whole, as the pointer of a parameter problem has it; none if
+    /// the options are a list of whole ones, up to the end of the header or of the list (RFC 791 section 3.1).
     #[must_use]
     pub fn bad_option(&self) -> Option<u8> {
         self.each_option(|_| {})

@@ -1,8 +1,8 @@
 //! The meaning of an IPv6 address: its scope, its solicited-node group, impossible sources.
 //!
 //! Invariants: pure functions. Locks: none.
-//! Sources: RFC 4291 (architecture), RFC 4007 (scopes), RFC 2464 section 7 (Ethernet groups), RFC 6890 (special purposes), RFC 4607
-//! (source-specific multicast).
+//! Sources: RFC 4291 (architecture), RFC 4007 (scopes), RFC 2464 section 7 (Ethernet groups), RFC 6890 (special
+//! purposes), RFC 4607 (source-specific multicast).
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -60,7 +60,8 @@ pub const fn solicited_node(addr: Ipv6Addr) -> Ipv6Addr {
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, mid, low)
 }
 
-/// Whether it is a group of source-specific multicast, ff3x::/32: hosts listen to named senders of it only (RFC 4607 section 1).
+/// Whether it is a group of source-specific multicast, ff3x::/32: hosts listen to named senders of it only (RFC 4607
+/// section 1).
 pub const fn is_source_specific6(addr: Ipv6Addr) -> bool {
     let [first, second, third, fourth, ..] = addr.octets();
     first == 0xff && second & 0xf0 == 0x30 && third == 0 && fourth == 0
@@ -89,7 +90,8 @@ pub const fn wraps_ipv4(addr: Ipv6Addr) -> bool {
     zero && (f == 0 || f == 0xffff) && !addr.is_loopback() && !addr.is_unspecified()
 }
 
-/// The IPv4 address that a translator or a tunnel takes out of this one: NAT64's (RFC 6052, RFC 8215), 6to4's (RFC 3056).
+/// The IPv4 address that a translator or a tunnel takes out of this one: NAT64's (RFC 6052, RFC 8215), 6to4's (RFC
+/// 3056).
 pub const fn translated_ipv4(addr: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = addr.segments();
     let (high, low) = match (a, b) {

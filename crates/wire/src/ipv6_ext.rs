@@ -206,7 +206,8 @@ impl<'a> Iterator for Ipv6Options<'a> {
     }
 }
 
-/// A header of hop-by-hop options with nothing but the length of a packet of more than 65,535 bytes (RFC 2675 section 2).
+/// A header of hop-by-hop options with nothing but the length of a packet of more than 65,535 bytes (RFC 2675 section
+/// 2).
 #[doc(alias = "hop_jumbo_hdr")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6Jumbo {

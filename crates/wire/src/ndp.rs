@@ -1,7 +1,7 @@
 //! Messages of neighbour discovery, and their options.
 //!
-//! Invariants: a parsed message's options are whole: each has a length that is not 0 and does not reach past the end. An
-//! option of a known kind that is too short for its fields counts as an unknown one.
+//! Invariants: a parsed message's options are whole: each has a length that is not 0 and does not reach past the end.
+//! An option of a known kind that is too short for its fields counts as an unknown one.
 //! Locks: none.
 //! Sources: RFC 4861 section 4, RFC 4191 section 2.3 (routes), RFC 8106 section 5 (name servers), RFC 7527 (nonce).
 //!

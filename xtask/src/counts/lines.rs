@@ -1,5 +1,5 @@
-//! Lines with code of a crate, as the tool is built: an item whose condition does not hold is left out, with its file if it is
-//! a module.
+//! Lines with code of a crate, as the tool is built: an item whose condition does not hold is left out, with its file
+//! if it is a module.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,18 +1,19 @@
 //! Public types that programs read: `#[non_exhaustive]`, so that a new figure or a new error breaks no program.
 //!
-//! Each public enum of errors of the stack has the attribute. The libraries below the stack have few reasons, of which each
-//! caller handles each: there a new one is meant to stop the build.
+//! Each public enum of errors of the stack has the attribute. The libraries below the stack have few reasons, of which
+//! each caller handles each: there a new one is meant to stop the build.
 //!
 //! A public struct whose fields are public has it too, or is counted here.
 //!
-//! A program may write out a struct of settings, of a header's fields, or of a few values that belong together (an address with
-//! its prefix, a budget). Such a struct is exhaustive on purpose. A struct that a library fills in and a program reads is not. The
-//! bound keeps the number from growing by oversight.
+//! A program may write out a struct of settings, of a header's fields, or of a few values that belong together (an
+//! address with its prefix, a budget). Such a struct is exhaustive on purpose. A struct that a library fills in and a
+//! program reads is not. The bound keeps the number from growing by oversight.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Public structs of which programs may write every field, at most. To be lowered; raised only for settings and headers.
+/// Public structs of which programs may write every field, at most. To be lowered; raised only for settings and
+/// headers.
 const EXHAUSTIVE_MAX: usize = 56;
 
 /// Crates that programs use.

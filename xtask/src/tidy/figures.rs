@@ -1,8 +1,9 @@
 //! Figures that a text states about the code: each must equal the constant in the code.
 //!
 //! A text states one as a link whose fragment is the constant: `[4,096](crates/uma/src/line.rs#PAGE)`. A reader finds
-//! the constant by it, and this check compares the two. Constants are products and shifts of plain numbers, or durations.
-//! A figure may have a unit, `[4 KiB](..)` or `[10 s](..)`: bytes are compared as bytes, times as nanoseconds.
+//! the constant by it, and this check compares the two. Constants are products and shifts of plain numbers, or
+//! durations. A figure may have a unit, `[4 KiB](..)` or `[10 s](..)`: bytes are compared as bytes, times as
+//! nanoseconds.
 
 use std::fs;
 

@@ -1,7 +1,7 @@
 //! One name, one type: a name of a struct, enum, trait or type alias stands for one thing in the product.
 //!
-//! A reader who meets `Entry` in two files must ask which one is meant. A name that two or more product files define needs a
-//! reason in [`REPEATED`]. An entry that no longer holds must go.
+//! A reader who meets `Entry` in two files must ask which one is meant. A name that two or more product files define
+//! needs a reason in [`REPEATED`]. An entry that no longer holds must go.
 
 use std::collections::BTreeMap;
 use std::fs;

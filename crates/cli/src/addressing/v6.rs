@@ -45,8 +45,8 @@ pub(crate) struct Addressing6 {
 }
 
 impl Addressing6 {
-    /// fd00::/64. Unique local addresses, because programs prefer IPv4 over them (RFC 6724 section 2.1): so a host without
-    /// IPv6 costs a guest nothing.
+    /// fd00::/64. Unique local addresses, because programs prefer IPv4 over them (RFC 6724 section 2.1): so a host
+    /// without IPv6 costs a guest nothing.
     pub(crate) const DEFAULT: Addressing6 =
         Addressing6::of(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0));
 
@@ -197,7 +197,8 @@ mod tests {
 
     #[test]
     fn a_network_of_ipv6_gives_its_three_hosts() {
-        // Breaks when a guest looks for its gateway elsewhere, or gets a network that leads to the host's loopback or link.
+        // Breaks when a guest looks for its gateway elsewhere, or gets a network that leads to the host's loopback or
+        // link.
         let network: Addressing6 = "fd12:3456:789a::/64".parse().expect("a network");
         assert_eq!(network.gateway.to_string(), "fd12:3456:789a::2");
         assert_eq!(network.dns, "fd12:3456:789a::3".parse().ok());

@@ -28,7 +28,8 @@ enum Ways {
 impl FromStr for Impairment {
     type Err = String;
 
-    /// A word before `up:` or `down:` is for both directions; one behind it is for that direction, and replaces the other.
+    /// A word before `up:` or `down:` is for both directions; one behind it is for that direction, and replaces the
+    /// other.
     fn from_str(text: &str) -> Result<Impairment, String> {
         let (mut up, mut down, mut seed) = (Vec::new(), Vec::new(), None);
         let mut ways = Ways::Both;

@@ -128,9 +128,9 @@ pub(crate) struct NetOpts {
 
     /// Listen on the host at port HOST, and connect into the guest at port GUEST
     ///
-    /// ADDR is 127.0.0.1 and ::1 unless given: an address, IPv6 in brackets, or * for every address of the host. A TCP server
-    /// in the guest is looked for at the guest's address, then at the guest's 127.0.0.1, then at its address of the other
-    /// version of IP. May be repeated.
+    /// ADDR is 127.0.0.1 and ::1 unless given: an address, IPv6 in brackets, or * for every address of the host. A TCP
+    /// server in the guest is looked for at the guest's address, then at the guest's 127.0.0.1, then at its address of
+    /// the other version of IP. May be repeated.
     /// HOST and GUEST may be ranges of the same length, as in 8000-8009:80-89.
     #[arg(short = 'p', long, value_name = "[ADDR:]HOST:GUEST[/udp]")]
     pub(crate) publish: Vec<PublishRange>,
@@ -203,8 +203,8 @@ pub(crate) struct NetOpts {
 
     /// Print the locks with their holders if there is work and nothing has moved for N seconds; 0: never
     ///
-    /// After the guest's end or a request to end, mbuma waits for the same time for an answer of the process that serves the
-    /// guest, without the time in which other processes have the CPU, and then kills it.
+    /// After the guest's end or a request to end, mbuma waits for the same time for an answer of the process that
+    /// serves the guest, without the time in which other processes have the CPU, and then kills it.
     #[arg(long, value_name = "N", default_value_t = WATCHDOG_DEFAULT, value_parser = number::patience)]
     pub(crate) watchdog: u32,
 

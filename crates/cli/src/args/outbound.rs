@@ -13,8 +13,8 @@ use crate::sys::socket::InterfaceName;
 /// The options.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct OutboundOpts {
-    /// Source address of connections and datagrams to the network: an address, or an interface of the host, whose addresses
-    /// of both families count. May be given once for each family.
+    /// Source address of connections and datagrams to the network: an address, or an interface of the host, whose
+    /// addresses of both families count. May be given once for each family.
     #[arg(long, value_name = "ADDR|IF")]
     pub(super) outbound_addr: Vec<OutboundAddr>,
 

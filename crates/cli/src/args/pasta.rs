@@ -9,8 +9,8 @@
 //! | without `--config-net`: DHCP | an error |
 //! | a command | an error: `mbuma run` runs it |
 //!
-//! The options of later releases are known too. Where two releases differ, `-D` is the older one's: the host's name servers
-//! behind `--dns-forward`, which the newer one calls `--dns-host`.
+//! The options of later releases are known too. Where two releases differ, `-D` is the older one's: the host's name
+//! servers behind `--dns-forward`, which the newer one calls `--dns-host`.
 //!
 //! Locks: none.
 //! Sources: passt(1), of 2023-03 and of 2026.
@@ -88,7 +88,8 @@ pub(crate) struct PastaArgs {
     #[arg(short = 'a', long, value_name = "ADDR[/LEN]")]
     address: Vec<GivenAddr>,
 
-    /// The length of its IPv4 network's prefix, or its mask [default: the host's if it has the address, else by its class]
+    /// The length of its IPv4 network's prefix, or its mask [default: the host's if it has the address, else by its
+    /// class]
     #[arg(short = 'n', long, value_name = "MASK", value_parser = network::prefix_len)]
     netmask: Option<u8>,
 
@@ -140,7 +141,8 @@ pub(crate) struct PastaArgs {
     #[arg(long)]
     no_map_gw: bool,
 
-    /// Let this address, in the gateway's place, reach the host's 127.0.0.1 or ::1, once for each version of IP; none: no address
+    /// Let this address, in the gateway's place, reach the host's 127.0.0.1 or ::1, once for each version of IP; none:
+    /// no address
     #[arg(long, value_name = "ADDR|none", value_parser = network::mapped)]
     map_host_loopback: Vec<MappedAddr>,
 
@@ -150,15 +152,15 @@ pub(crate) struct PastaArgs {
 
     /// TCP ports of the host that lead into the guest: none, auto, or as in 127.0.0.1/8080-8081:80-81,443
     ///
-    /// auto: those on which programs of the guest listen. mbuma looks once a second. A port that is in use on the host, or that
-    /// mbuma may not open, is left out.
+    /// auto: those on which programs of the guest listen. mbuma looks once a second. A port that is in use on the host,
+    /// or that mbuma may not open, is left out.
     #[arg(short = 't', long, value_name = "SPEC", default_value = "auto")]
     tcp_ports: Vec<String>,
 
     /// The same for UDP
     ///
-    /// auto: those to which programs of the guest are bound, outside of the range of ports that the kernel chooses, and those
-    /// on which they listen for TCP.
+    /// auto: those to which programs of the guest are bound, outside of the range of ports that the kernel chooses, and
+    /// those on which they listen for TCP.
     #[arg(short = 'u', long, value_name = "SPEC", default_value = "auto")]
     udp_ports: Vec<String>,
 

@@ -22,8 +22,8 @@ impl NetOpts {
     /// Gives the guest and the gateway the requested addresses.
     ///
     /// # Errors
-    /// The MTU is too small for the only version of IP. An address is not in its network, is in use, or is of a version of IP
-    /// that the guest does not have.
+    /// The MTU is too small for the only version of IP. An address is not in its network, is in use, or is of a version
+    /// of IP that the guest does not have.
     pub(crate) fn place(&mut self) -> Result<(), String> {
         self.families.check(self.mtu())?;
         let sources = self.outbound.addrs();

@@ -83,7 +83,8 @@ pub(crate) struct RelayArgs {
     #[command(flatten)]
     pub(crate) tls: TlsOpts,
 
-    /// Trust the certificates in FILE, in PEM, and no others, where the server speaks TLS [default: those of the system]
+    /// Trust the certificates in FILE, in PEM, and no others, where the server speaks TLS [default: those of the
+    /// system]
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
 

@@ -144,7 +144,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR/LEN", required_unless_present = "inside")]
     address: Option<ServerAddress>,
 
-    /// Answer clients of other networks through this address [default: the host's or namespace's address of a new interface]
+    /// Answer clients of other networks through this address [default: the host's or namespace's address of a new
+    /// interface]
     #[arg(long, value_name = "ADDR")]
     gateway: Option<Ipv4Addr>,
 
@@ -167,8 +168,8 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     status: bool,
 
-    /// Connections that are served at once, fewer where memory is short; beyond that a new one ends an old one, first one that waits
-    /// for a request
+    /// Connections that are served at once, fewer where memory is short; beyond that a new one ends an old one, first
+    /// one that waits for a request
     #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX, value_parser = connections)]
     connections: usize,
 

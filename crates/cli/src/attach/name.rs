@@ -1,7 +1,8 @@
 //! The name of a namespace in the file system, and whether it still names that namespace.
 //!
 //! `ip netns del` unmounts and removes the name. The kernel keeps the namespace for as long as a process or a TAP
-//! descriptor uses it, so mbuma must close its descriptor. inotify reports no unmount of one name, so mbuma looks once a second.
+//! descriptor uses it, so mbuma must close its descriptor. inotify reports no unmount of one name, so mbuma looks once
+//! a second.
 //!
 //! Locks: none.
 

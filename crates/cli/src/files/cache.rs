@@ -25,8 +25,8 @@
 //!
 //! For room, the entry goes that was not used since the last time that one had to go (CLOCK).
 //!
-//! Invariants: the charges are never more than the bound; the bytes of an entry are those of its file's state. `entries` and
-//! `clock` have the same paths.
+//! Invariants: the charges are never more than the bound; the bytes of an entry are those of its file's state.
+//! `entries` and `clock` have the same paths.
 //! Locks: `state` (TASKQUEUE): no file is opened, read or closed, and no bytes are dropped, under it.
 
 use std::collections::{HashMap, VecDeque};
@@ -203,8 +203,8 @@ impl FileCache {
         self.0.state.lock().entries.get_mut(path)?.file.take()
     }
 
-    /// The job that sends `range` of a file: by reference, if its bytes are kept in pages, else what is in memory. None if they are
-    /// kept in a buffer ([`ServedFile::kept`]).
+    /// The job that sends `range` of a file: by reference, if its bytes are kept in pages, else what is in memory. None
+    /// if they are kept in a buffer ([`ServedFile::kept`]).
     pub(crate) fn send(&self, file: &ServedFile, range: ByteRange) -> Option<SendFile> {
         let range = range.start..range.start.saturating_add(range.len);
         let mut job = match self.contents(file) {
@@ -216,8 +216,8 @@ impl FileCache {
         Some(job)
     }
 
-    /// The bytes of a file, if they are kept. If they should be, they are read: those of a small file now, as far as they are in
-    /// memory, and of another one by a thread.
+    /// The bytes of a file, if they are kept. If they should be, they are read: those of a small file now, as far as
+    /// they are in memory, and of another one by a thread.
     fn contents<'a>(&self, file: &'a ServedFile) -> Option<&'a FileContents> {
         if let Some(contents) = file.contents() {
             return Some(contents);
@@ -309,8 +309,8 @@ impl SharedCache {
         len > 0 && len <= self.bytes_max / FILE_SHARE
     }
 
-    /// Puts a file in the place of the one at this path, unless that is the same; gives the one that is there, and those that
-    /// go.
+    /// Puts a file in the place of the one at this path, unless that is the same; gives the one that is there, and
+    /// those that go.
     fn put(
         &self,
         path: &[u8],

@@ -1,11 +1,11 @@
 //! The directory that is served: opens the files below it, and no others.
 //!
-//! A worker looks a path up only as far as the kernel has it in memory (RESOLVE_CACHED), on the file system of the directory
-//! itself, if opening a file there waits for nothing else; all other paths are for [threads](FileReaders).
+//! A worker looks a path up only as far as the kernel has it in memory (RESOLVE_CACHED), on the file system of the
+//! directory itself, if opening a file there waits for nothing else; all other paths are for [threads](FileReaders).
 //!
-//! The directory is opened before the process gives up the file system ([`crate::sandbox`]). From then on a file is opened
-//! by its path below that descriptor, and the kernel refuses a path that leads out of it, by `..` or by a symbolic link
-//! (RESOLVE_BENEATH). Landlock allows to read files below that directory, and no others.
+//! The directory is opened before the process gives up the file system ([`crate::sandbox`]). From then on a file is
+//! opened by its path below that descriptor, and the kernel refuses a path that leads out of it, by `..` or by a
+//! symbolic link (RESOLVE_BENEATH). Landlock allows to read files below that directory, and no others.
 //!
 //! Invariants: nothing is written; only files and directories are opened.
 //! Locks: none.
@@ -33,8 +33,8 @@ pub(crate) use served_file::{FileRound, ServedFile};
 /// The kernel asks again when a directory was renamed under it: so often at most.
 const ATTEMPTS_MAX: usize = 8;
 
-/// File systems on which a file whose inode is in memory is opened without waiting, by their numbers in statfs(2): ext2 to
-/// ext4, XFS, btrfs, F2FS, tmpfs, ramfs, overlayfs, SquashFS, EROFS. Others may ask a server, or a program.
+/// File systems on which a file whose inode is in memory is opened without waiting, by their numbers in statfs(2): ext2
+/// to ext4, XFS, btrfs, F2FS, tmpfs, ramfs, overlayfs, SquashFS, EROFS. Others may ask a server, or a program.
 const OPEN_AT_ONCE: [u64; 9] = [
     0xef53,
     0x5846_5342,
@@ -59,8 +59,9 @@ pub(crate) struct ServedTree {
 /// The way to a file is not in memory, or may not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotInMemory {
-    /// A number for the file system that may be waited for. Which one a path leads to is not known before it is looked up:
-    /// so it is a number for the path's first name, and a mount that does not answer keeps those below it waiting alone.
+    /// A number for the file system that may be waited for. Which one a path leads to is not known before it is looked
+    /// up: so it is a number for the path's first name, and a mount that does not answer keeps those below it waiting
+    /// alone.
     pub(crate) device: u64,
 }
 
@@ -119,8 +120,8 @@ impl ServedTree {
         }
         let here = BELOW | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
         match self.open_entry(path, here) {
-            // EXDEV, or EAGAIN: it leads to another file system, or out of the directory. EINVAL: the kernel can't say what is
-            // in memory (before Linux 5.12).
+            // EXDEV, or EAGAIN: it leads to another file system, or out of the directory. EINVAL: the kernel can't say
+            // what is in memory (before Linux 5.12).
             Err(Errno::AGAIN | Errno::XDEV | Errno::INTR | Errno::INVAL) => Err(NotInMemory {
                 device: number_of_first(path),
             }),
@@ -128,8 +129,8 @@ impl ServedTree {
         }
     }
 
-    /// Opens a file or directory to read it. An entry of another type is not opened, because to open a FIFO or a device may
-    /// have an effect: a FIFO's writer continues.
+    /// Opens a file or directory to read it. An entry of another type is not opened, because to open a FIFO or a device
+    /// may have an effect: a FIFO's writer continues.
     fn open_entry(&self, path: &[u8], resolve: ResolveFlags) -> Result<FoundEntry, Errno> {
         let located = self.open_below(path, LOCATE, resolve)?;
         match file_type(&rustix::fs::fstat(located)?) {
@@ -171,8 +172,8 @@ impl ServedTree {
     }
 }
 
-/// To read a file or directory. The flags NONBLOCK and NOCTTY matter only if the name got another entry after [`LOCATE`]:
-/// then the open waits for no writer of a FIFO and for no device.
+/// To read a file or directory. The flags NONBLOCK and NOCTTY matter only if the name got another entry after
+/// [`LOCATE`]: then the open waits for no writer of a FIFO and for no device.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC)
     .union(OFlags::NONBLOCK)

@@ -3,11 +3,11 @@
 //! A directory with few names gives them in order; of a larger one the first [`BATCH_MAX`] are in order, and the others
 //! come as the file system has them.
 //!
-//! A client that does not read its listing keeps a batch of names. All batches share one room ([`NamesRoom`]); a batch that
-//! gets no more of it ends early, so then listings are read in smaller pieces, and not all in order.
+//! A client that does not read its listing keeps a batch of names. All batches share one room ([`NamesRoom`]); a batch
+//! that gets no more of it ends early, so then listings are read in smaller pieces, and not all in order.
 //!
-//! Invariants: hidden names are left out, as their files are not served. Reading may wait for a disk, taking does not. A
-//! batch has no more bytes than its charge, unless it has no more than [`FEW`] names.
+//! Invariants: hidden names are left out, as their files are not served. Reading may wait for a disk, taking does not.
+//! A batch has no more bytes than its charge, unless it has no more than [`FEW`] names.
 //! Locks: none.
 
 use std::io;

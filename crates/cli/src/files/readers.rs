@@ -1,8 +1,8 @@
 //! Threads that wait for disks, so that no worker does.
 //!
-//! A worker reads only what is in memory ([`SendFile::set_resident_only`]); the rest is a task for a thread of this pool. A
-//! file system that answers slowly, or not at all, gets [`DEVICE_MAX`] threads at most, so the others are free for the
-//! files of other file systems.
+//! A worker reads only what is in memory ([`SendFile::set_resident_only`]); the rest is a task for a thread of this
+//! pool. A file system that answers slowly, or not at all, gets [`DEVICE_MAX`] threads at most, so the others are free
+//! for the files of other file systems.
 //!
 //! Threads start when there is work, and never end: an idle one takes a few KiB.
 //!
@@ -69,8 +69,8 @@ impl Default for ReaderPool {
 }
 
 impl FileReaders {
-    /// Has a thread run `task`, which reads from the file system with this number. If there can be no thread, the caller
-    /// runs it.
+    /// Has a thread run `task`, which reads from the file system with this number. If there can be no thread, the
+    /// caller runs it.
     pub(crate) fn run(&self, device: u64, task: impl FnOnce() + Send + 'static) -> ReadId {
         let task = Box::new(task);
         let mut state = self.0.state.lock();

@@ -1,7 +1,7 @@
 //! A file that is served: open, with the state that it was opened in.
 //!
-//! Invariants: its length is that of the moment when it was opened; bytes that are kept are those of that state. A worker
-//! asks for its state, and reads its bytes, only where the kernel has them in memory.
+//! Invariants: its length is that of the moment when it was opened; bytes that are kept are those of that state. A
+//! worker asks for its state, and reads its bytes, only where the kernel has them in memory.
 //! Locks: none.
 
 use std::fs::File;
@@ -49,8 +49,8 @@ struct OpenFile {
     contents: OnceLock<FileContents>,
     /// As answers show it under its own name.
     shown: OnceLock<Representation>,
-    /// Until when, in nanoseconds of the loop's clock, it is taken for granted that no compressed file lies beside it, for each
-    /// coding. Relaxed: nothing is published under it.
+    /// Until when, in nanoseconds of the loop's clock, it is taken for granted that no compressed file lies beside it,
+    /// for each coding. Relaxed: nothing is published under it.
     alone_until: [AtomicU64; Coding::COUNT],
     /// A request has asked for its bytes. Relaxed: nothing is published under it.
     is_asked: AtomicBool,
@@ -180,8 +180,8 @@ impl ServedFile {
         self.0.unchanged.fetch_max(round.number, Ordering::AcqRel);
     }
 
-    /// Whether the file is in the state that it was opened in. Its name is part of that: to be removed, or to give its name to
-    /// another file, changes it.
+    /// Whether the file is in the state that it was opened in. Its name is part of that: to be removed, or to give its
+    /// name to another file, changes it.
     pub(super) fn has_state(&self) -> bool {
         let stat = rustix::fs::fstat(self.file());
         stat.is_ok_and(|stat| stat.st_nlink > 0 && FileKey::of(&stat) == self.0.key)

@@ -160,8 +160,8 @@ fn names_come_in_order_and_hidden_ones_do_not() {
 
 #[test]
 fn listings_without_a_reader_share_bounded_memory() {
-    // Breaks when each of many listings keeps a thousand names for a client that does not read, or when a listing that gets
-    // little memory loses names, or when memory is not given back.
+    // Breaks when each of many listings keeps a thousand names for a client that does not read, or when a listing that
+    // gets little memory loses names, or when memory is not given back.
     const NAMES: usize = 1500;
     const ROOM: u64 = 40 << 10;
     let place = Place::new("many-names");

@@ -2,8 +2,8 @@
 //!
 //! A guest that opens a thousand downloads and reads none of them fills as many send buffers, and a host that does
 //! not read fills receive buffers. If these always had their usual size, some five hundred of them would take all
-//! clusters. Then no other packet could be received, not even the acknowledgements that free the buffers. So the size of
-//! a buffer is a share of the free storage, as in switches:
+//! clusters. Then no other packet could be received, not even the acknowledgements that free the buffers. So the size
+//! of a buffer is a share of the free storage, as in switches:
 //!
 //! ```text
 //!   used   0       2 MiB     6 MiB     8 MiB     9 MiB        10 MiB                       7/8     all
@@ -16,7 +16,8 @@
 //! However many there are, the next one gets something, and buffers larger than the smallest take no more than
 //! [`TOTAL`] together: the guest acknowledges data that it has room for at once, so more memory would make no stream
 //! faster. If some of it is in use, data that the guest has no room for stay in the host's socket
-//! ([`Allowance::read_max`]). The last eighth is for the acknowledgements that must come in so that storage is given back.
+//! ([`Allowance::read_max`]). The last eighth is for the acknowledgements that must come in so that storage is given
+//! back.
 //!
 //! Locks: none.
 //! Sources: Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches" (1998).
@@ -47,7 +48,8 @@ pub(super) struct SendBacklog {
 const TOTAL: usize = 10 << 20;
 /// A buffer gets one part in so many of what is left of that: 8 downloads get 512 KiB each, and 64 a whole read.
 const SHARE: usize = 8;
-/// The smallest send buffer: a read of that size is worth its system call. A guest may acknowledge so little 40 ms later.
+/// The smallest send buffer: a read of that size is worth its system call. A guest may acknowledge so little 40 ms
+/// later.
 const SEND_LEAST: usize = 16 << 10;
 /// The smallest receive buffer: two of the largest segments. A sender waits 200 ms before it sends less than a segment
 /// into a window that was once larger (RFC 9293 3.8.6.2.1).
@@ -100,9 +102,9 @@ impl Allowance {
         }
     }
 
-    /// Room in the send buffer that makes a read of at most `read_max` bytes worth its system calls: most of a packet. Each
-    /// acknowledgement that leaves half of the buffer free wakes the connection, so a buffer of one packet would be filled
-    /// by halves: twice as many packets, each with its calls, move the same data.
+    /// Room in the send buffer that makes a read of at most `read_max` bytes worth its system calls: most of a packet.
+    /// Each acknowledgement that leaves half of the buffer free wakes the connection, so a buffer of one packet would
+    /// be filled by halves: twice as many packets, each with its calls, move the same data.
     fn worth_a_read(self, read_max: usize) -> usize {
         self.send_buffer().min(read_max) / 4 * 3
     }
@@ -127,8 +129,8 @@ mod tests {
 
     #[test]
     fn it_shrinks_with_what_is_left_and_ends_before_that() {
-        // Breaks when idle connections take the storage that the others' packets need, or when a fast one gets less than it
-        // can use while there is enough.
+        // Breaks when idle connections take the storage that the others' packets need, or when a fast one gets less
+        // than it can use while there is enough.
         let used = [0, 2, 3, 6, 7, 8, 9, 10, 448].map(|mib| mib << 20);
         let sizes = used.map(|used| with(MAX - used).0 >> 10);
         assert_eq!(sizes, [1024, 1024, 512, 512, 256, 256, 128, 16, 16]);
@@ -153,8 +155,8 @@ mod tests {
 
     #[test]
     fn what_downloads_take_while_the_guest_does_not_read_is_bounded() {
-        // Breaks when 512 downloads that the guest has no room for take the memory of several times as many, which their
-        // host's sockets would hold for nothing.
+        // Breaks when 512 downloads that the guest has no room for take the memory of several times as many, which
+        // their host's sockets would hold for nothing.
         let (all, last) = unread(512);
         assert!(all <= 18 << 20, "{all}");
         assert_eq!(last, LEAST);
@@ -162,8 +164,8 @@ mod tests {
 
     #[test]
     fn data_that_the_guest_has_no_room_for_stay_in_the_hosts_socket() {
-        // Breaks when downloads that the guest does not read take the memory of those that it reads; or when one waits for an
-        // acknowledgement and has sent nothing.
+        // Breaks when downloads that the guest does not read take the memory of those that it reads; or when one waits
+        // for an acknowledgement and has sent nothing.
         let backlog = |buffered, window| SendBacklog {
             room: (512 << 10) - buffered,
             buffered,

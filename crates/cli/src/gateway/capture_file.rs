@@ -11,8 +11,8 @@
 //! | the standard output of `run` | error: COMMAND has it, and it is /dev/null here |
 //! | a FIFO | opened if a process reads it, else error: no signal would end the wait |
 //!
-//! Invariants: a regular file ends behind a whole block, also if the disk is full; the user reads one warning when a write
-//! fails.
+//! Invariants: a regular file ends behind a whole block, also if the disk is full; the user reads one warning when a
+//! write fails.
 //! Locks: none of its own; it is written to under the capture's.
 
 use std::fs::{File, OpenOptions};

@@ -8,7 +8,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One part in so many of the descriptors, and of the stack's connections, is kept for connections that the guest opens.
+/// One part in so many of the descriptors, and of the stack's connections, is kept for connections that the guest
+/// opens.
 const KEPT_SHARE: usize = 4;
 
 /// The clients of all published ports.

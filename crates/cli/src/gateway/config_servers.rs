@@ -1,9 +1,9 @@
 //! The servers for guests that configure themselves: virtual machines, and namespaces whose owner runs a client.
 //!
-//! All send the values that [`crate::guest`] would configure, so that no two of them contradict each other. `mbuma serve`,
-//! which is no gateway, runs none of them. A guest with an address of the host finds none either, because the host's network
-//! may have its own servers. The guests of a network get their addresses from [`crate::network`]; they receive router
-//! advertisements, and DHCP tells them only the name servers.
+//! All send the values that [`crate::guest`] would configure, so that no two of them contradict each other.
+//! `mbuma serve`, which is no gateway, runs none of them. A guest with an address of the host finds none either,
+//! because the host's network may have its own servers. The guests of a network get their addresses from
+//! [`crate::network`]; they receive router advertisements, and DHCP tells them only the name servers.
 //!
 //! Locks: none.
 

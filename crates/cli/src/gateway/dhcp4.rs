@@ -1,8 +1,8 @@
 //! The DHCP server of the guest's network.
 //!
 //! It leases the guest's one address, always the same, to each client that asks: there is one guest on the wire. So it
-//! remembers nothing, and no client can exhaust it. Replies to a client without an address are broadcast, which RFC 2131
-//! section 4.1 leaves to the server: the stack finds neighbours by ARP, and such a client does not answer.
+//! remembers nothing, and no client can exhaust it. Replies to a client without an address are broadcast, which RFC
+//! 2131 section 4.1 leaves to the server: the stack finds neighbours by ARP, and such a client does not answer.
 //!
 //! Locks: none.
 //! Sources: RFC 2131.

@@ -1,7 +1,7 @@
 //! The DHCPv6 server of the guest's network.
 //!
-//! As [`dhcp4`](super::dhcp4), it leases the guest's one address to each client that asks, and remembers nothing. Clients
-//! ask a group (RFC 9915 section 7.1), of which the stack's interface is therefore a member.
+//! As [`dhcp4`](super::dhcp4), it leases the guest's one address to each client that asks, and remembers nothing.
+//! Clients ask a group (RFC 9915 section 7.1), of which the stack's interface is therefore a member.
 //!
 //! Locks: none.
 //! Sources: RFC 9915.

@@ -45,8 +45,8 @@ impl DhcpSocket {
         Ok(DhcpSocket { socket, wake })
     }
 
-    /// Answers the questions that have arrived: `reply` makes a reply of a datagram and its bytes. Returns the number of
-    /// replies sent.
+    /// Answers the questions that have arrived: `reply` makes a reply of a datagram and its bytes. Returns the number
+    /// of replies sent.
     pub(super) fn answer(
         &self,
         shared: &Shared,

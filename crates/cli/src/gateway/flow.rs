@@ -47,7 +47,8 @@ pub(super) enum Outlet {
     Own(OwnedFd),
     /// The same, to a name server.
     Resolver(Question),
-    /// The same, to the host's loopback, for a client of this outward port, which hears the answers by the port's socket.
+    /// The same, to the host's loopback, for a client of this outward port, which hears the answers by the port's
+    /// socket.
     Loopback {
         socket: OwnedFd,
         index: usize,

@@ -1,7 +1,7 @@
 //! The UDP flows: found by token, by their ends and by their client, and by age within their group.
 //!
-//! Each group has a quota, and a flow beyond it ends the group's own flow that was idle longest. So a flood from outside
-//! to one published port takes nothing from the guest, from its questions to name servers, or from other ports:
+//! Each group has a quota, and a flow beyond it ends the group's own flow that was idle longest. So a flood from
+//! outside to one published port takes nothing from the guest, from its questions to name servers, or from other ports:
 //!
 //! | group | flows of it at most |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | questions to name servers, a descriptor each | 1,024 |
 //! | clients of a published or outward port | a share of 4,096, the same for each port; 256 at least |
 //!
-//! Where the limit on descriptors is low, the first three groups have a part of it ([`OWN_SHARE`]), so that datagrams to
-//! many addresses leave descriptors for TCP connections.
+//! Where the limit on descriptors is low, the first three groups have a part of it ([`OWN_SHARE`]), so that datagrams
+//! to many addresses leave descriptors for TCP connections.
 //!
 //! ```text
 //!   group:  oldest -> flow <-> flow <-> flow <- newest      a flow that is used becomes the newest
@@ -89,7 +89,8 @@ impl FlowTable {
         }
     }
 
-    /// Makes a group for one more published port. Groups that are fuller than they may be now lose a flow for each new one.
+    /// Makes a group for one more published port. Groups that are fuller than they may be now lose a flow for each new
+    /// one.
     pub(super) fn add_port(&mut self) {
         self.groups.push(FlowGroup::default());
         let ports = &mut self.groups[FIRST_PORT..];

@@ -17,10 +17,10 @@ use crate::sys::socket::{self, Kind, LocalEnd};
 
 /// Bytes of the largest segment of a device without BIG TCP.
 pub(super) const SEGMENT_MAX: usize = 64 << 10;
-/// Bytes that one read takes at most: two of these segments, which go to the guest in one packet (BIG TCP). Downloads move 1.1
-/// to 1.4 times as many bytes as with reads of half the size, because each read, packet and acknowledgement has its costs.
-/// With reads of twice the size, 8 downloads move 1.1 times as many and 64 move fewer, and a small request beside a stream
-/// waits longer.
+/// Bytes that one read takes at most: two of these segments, which go to the guest in one packet (BIG TCP). Downloads
+/// move 1.1 to 1.4 times as many bytes as with reads of half the size, because each read, packet and acknowledgement
+/// has its costs. With reads of twice the size, 8 downloads move 1.1 times as many and 64 move fewer, and a small
+/// request beside a stream waits longer.
 pub(super) const READ_MAX: usize = 2 * SEGMENT_MAX;
 /// Pieces that one write gathers at most: 64 KiB segments have five or six, so this is more than a
 /// send buffer takes.
@@ -182,8 +182,8 @@ impl Host {
 
     /// Reads up to `max` bytes into the row of clusters.
     ///
-    /// A read that does not fill its buffer has emptied the socket, so that the next edge will tell of more; but for the
-    /// end, which may have come with the last one. Urgent data ends a read before that.
+    /// A read that does not fill its buffer has emptied the socket, so that the next edge will tell of more; but for
+    /// the end, which may have come with the last one. Urgent data ends a read before that.
     pub(super) fn read(&mut self, row: &mut Scatter, max: usize) -> io::Result<Moved<Chain>> {
         let mut pieces = Vec::with_capacity(ROW_MAX);
         row.io_slices(max, &mut pieces);

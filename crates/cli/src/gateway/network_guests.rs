@@ -1,7 +1,8 @@
 //! The guests of a network join and leave.
 //!
-//! A guest that has ended may have sent data that its kernel still holds: its port stays until the guest has been silent for
-//! a while, and the host has taken its data. Then its connections end, because its address may become another guest's.
+//! A guest that has ended may have sent data that its kernel still holds: its port stays until the guest has been
+//! silent for a while, and the host has taken its data. Then its connections end, because its address may become
+//! another guest's.
 //!
 //! Invariants: a guest's timer is set as long as the guest is leaving.
 //! Locks: none.
@@ -130,8 +131,8 @@ mod tests {
 
     #[test]
     fn a_guest_that_could_not_join_is_not_waited_for() {
-        // Breaks if the end of a guest that got no port sets a timer: no frame of it can come, and its address may be that of a
-        // guest that lives.
+        // Breaks if the end of a guest that got no port sets a timer: no frame of it can come, and its address may be
+        // that of a guest that lives.
         let (mut shared, _) = test_gateway::start();
         let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new());
         let link = NetworkLink::new(1500, &clock, shared.stack.pool()).expect("a descriptor");

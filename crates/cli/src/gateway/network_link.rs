@@ -6,8 +6,9 @@
 //!   guest 2  TAP ----[port]--'
 //! ```
 //!
-//! To the worker that drives it, this is one device: its descriptor is an epoll set with all TAPs in it. A poll takes in
-//! the frames of those that have any; the bridge carries them to other guests, and those for the stack wait in the pipe.
+//! To the worker that drives it, this is one device: its descriptor is an epoll set with all TAPs in it. A poll takes
+//! in the frames of those that have any; the bridge carries them to other guests, and those for the stack wait in the
+//! pipe.
 //!
 //! Invariants: a guest's TAP is open as long as its port.
 //! Locks: `ports` (STATS), not while the bridge works.

@@ -7,7 +7,8 @@
 //! Bytes go through clusters, as those of other connections: an end is read when the other has taken all that was read
 //! before, so that the window of each end follows the speed of the other peer.
 //!
-//! Invariants: both ends are watched under one token, so an event counts for both, and a read that finds nothing corrects it.
+//! Invariants: both ends are watched under one token, so an event counts for both, and a read that finds nothing
+//! corrects it.
 //! Locks: none.
 
 use std::io;

@@ -1,5 +1,5 @@
-//! Published TCP ports: listeners on the host whose clients are connected to the guest; and outward ports: listeners at the
-//! guest's loopback whose clients are connected to the host's ([`super::outward`]).
+//! Published TCP ports: listeners on the host whose clients are connected to the guest; and outward ports: listeners at
+//! the guest's loopback whose clients are connected to the host's ([`super::outward`]).
 //!
 //! ```text
 //!   client --> Listener --> 1. the guest's address      a server that listens there, or on 0.0.0.0 or ::

@@ -1,5 +1,5 @@
-//! The work after worker 0 has given some of the pool's memory back to the system: the C library's heap is trimmed after
-//! a spike, and shortages are reported.
+//! The work after worker 0 has given some of the pool's memory back to the system: the C library's heap is trimmed
+//! after a spike, and shortages are reported.
 //!
 //! Locks: none of its own.
 

@@ -364,7 +364,8 @@ impl Relay {
                     let sent = self.stream.send_chain(chain);
                     sent.map_err(|(e, _lost)| Broken::Guest(e))?;
                 }
-                // One packet to the guest, and one acknowledgement of it, for the answer of a short connection and its end.
+                // One packet to the guest, and one acknowledgement of it, for the answer of a short connection and its
+                // end.
                 Ok(Moved::Final(chain)) => {
                     shared.counters.bytes_down += chain.len() as u64;
                     let sent = self.stream.send_last_chain(chain);

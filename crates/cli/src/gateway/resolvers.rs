@@ -118,7 +118,8 @@ impl Resolvers {
         self.up_from(at.map_or(0, |at| at + 1), now)
     }
 
-    /// The first server from `start` on, in a circle, that is not down. If all are, the one that has been down for longest.
+    /// The first server from `start` on, in a circle, that is not down. If all are, the one that has been down for
+    /// longest.
     fn up_from(&self, start: usize, now: Time) -> Option<SocketAddr> {
         let in_turn = || (0..self.len()).map(|n| &self.list[(start + n) % self.len()]);
         let up = in_turn().find(|server| server.down_until <= now);

@@ -1,9 +1,11 @@
 //! The services that worker 0 runs for all workers: datagrams, pings, DHCP, router advertisements, published ports, the
 //! control socket, and giving memory back.
 //!
-//! Each has one table, and seldom more traffic than one worker carries. Sharing the tables among workers would cost locks.
+//! Each has one table, and seldom more traffic than one worker carries. Sharing the tables among workers would cost
+//! locks.
 //!
-//! The matches over [`SourceKind`] name every kind, so that a new one does not compile until each of them decides about it.
+//! The matches over [`SourceKind`] name every kind, so that a new one does not compile until each of them decides about
+//! it.
 //!
 //! Locks: none.
 

@@ -228,8 +228,9 @@ impl GuestFlows {
         }
     }
 
-    /// Gives a flow another socket if the host would send from another address now, as after a change of its default route: a
-    /// connected socket keeps its address. Where the address is the same, a new port would lose answers that are under way.
+    /// Gives a flow another socket if the host would send from another address now, as after a change of its default
+    /// route: a connected socket keeps its address. Where the address is the same, a new port would lose answers that
+    /// are under way.
     fn follow_route(&mut self, shared: &mut Shared, token: Token) {
         let Some(remote) = self.table.find(token).map(|flow| flow.ends.remote) else {
             return;

@@ -8,8 +8,8 @@
 //!
 //! `mbuma serve` has the directory at `/`, and the pages, if requested, at `/.mbuma/`.
 //!
-//! All workers take connections from the same listeners, as they take the guest's: the worker by whose queue the SYN came, or one
-//! with less to do. All share the [`WebSite`]; connections belong to the worker that took them.
+//! All workers take connections from the same listeners, as they take the guest's: the worker by whose queue the SYN
+//! came, or one with less to do. All share the [`WebSite`]; connections belong to the worker that took them.
 //!
 //! Invariants: a worker has at most its share of the site's connections; beyond that, a new connection ends the one
 //! whose request is due first: otherwise slow clients could shut the site for all. Locks: `fixed` (STATS), with nothing
@@ -295,8 +295,8 @@ impl Web {
         }
     }
 
-    /// The server ends: connections that wait for a request end, others after their response. False if it does not wait for
-    /// these.
+    /// The server ends: connections that wait for a request end, others after their response. False if it does not wait
+    /// for these.
     pub(super) fn drain(&mut self, shared: &mut Shared) -> bool {
         if self.site.drains && !self.drains {
             self.drains = true;

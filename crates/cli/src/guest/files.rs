@@ -1,7 +1,7 @@
 //! Files about names, for programs in the guest.
 //!
-//! Invariants: the host's files stay as they are: ours are mounted over them, in the guest's mount namespace, and stay there
-//! ([`own_files`](super::own_files)).
+//! Invariants: the host's files stay as they are: ours are mounted over them, in the guest's mount namespace, and stay
+//! there ([`own_files`](super::own_files)).
 //! Locks: none.
 //! Sources: resolv.conf(5), hosts(5).
 

@@ -1,11 +1,12 @@
 //! The bytes that a socket of the guest takes from its program before they can be sent.
 //!
-//! The kernel sizes a send buffer by the segment size: with the segments of a TAP it has 2.6 MiB or more from the start.
-//! It wakes the program when a third of that is free, while at most 256 KiB are under way to the stack (`RECV_BUFFER` in
-//! `gateway/allowance.rs`). So a program that uploads writes more than a megabyte at once, and the other programs of its
-//! CPU wait meanwhile. Measured on two CPUs: the p99 of a small request beside an upload was 219 us, and is 89 us
-//! with this bound; with twice as much it was 142 us, with half as much 94 us. Uploads move as many bytes with it as
-//! without it, for up to 14 per cent more CPU time of the gateway, whose acknowledgements wake the program more often.
+//! The kernel sizes a send buffer by the segment size: with the segments of a TAP it has 2.6 MiB or more from the
+//! start. It wakes the program when a third of that is free, while at most 256 KiB are under way to the stack
+//! (`RECV_BUFFER` in `gateway/allowance.rs`). So a program that uploads writes more than a megabyte at once, and the
+//! other programs of its CPU wait meanwhile. Measured on two CPUs: the p99 of a small request beside an upload was 219
+//! us, and is 89 us with this bound; with twice as much it was 142 us, with half as much 94 us. Uploads move as many
+//! bytes with it as without it, for up to 14 per cent more CPU time of the gateway, whose acknowledgements wake the
+//! program more often.
 //!
 //! Locks: none.
 //! Sources: tcp_notsent_lowat in ip-sysctl.rst of the kernel; TCP_NOTSENT_LOWAT in tcp(7).

@@ -1,5 +1,5 @@
-//! A directory as a page: its beginning, a line a name, its end. Each is made by itself, so that a page of a million names
-//! is never in memory as a whole.
+//! A directory as a page: its beginning, a line a name, its end. Each is made by itself, so that a page of a million
+//! names is never in memory as a whole.
 //!
 //! Invariants: on the page, any name is only text and a relative link. Locks: none. Sources: the HTML standard,
 //! 13.1.2.4 (attribute values) and 13.1.4 (character references).

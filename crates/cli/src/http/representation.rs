@@ -33,8 +33,8 @@ pub(crate) struct Representation {
 }
 
 impl Representation {
-    /// Of the file that `path` means, whose name tells the type; the one that is sent has `len` bytes, was last changed at
-    /// `modified`, and is compressed by `coding`.
+    /// Of the file that `path` means, whose name tells the type; the one that is sent has `len` bytes, was last changed
+    /// at `modified`, and is compressed by `coding`.
     pub(crate) fn of(
         path: &FilePath,
         len: u64,

@@ -83,8 +83,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<HttpRequest<'_>, HttpStatus> {
     Ok(request)
 }
 
-/// The path of a target in origin form, or in absolute form as proxies get it; without the query, which may have slashes
-/// behind a host without a path.
+/// The path of a target in origin form, or in absolute form as proxies get it; without the query, which may have
+/// slashes behind a host without a path.
 fn path_of(target: &str) -> Option<&str> {
     let path = target.split(['?', '#']).next()?;
     if path.starts_with('/') {
@@ -104,7 +104,8 @@ fn path_of(target: &str) -> Option<&str> {
     Some(if path.is_empty() { "/" } else { path })
 }
 
-/// Whether a Host field may have this value: `uri-host [ ":" port ]`, both perhaps empty (RFC 9110 7.2, RFC 3986 3.2.2).
+/// Whether a Host field may have this value: `uri-host [ ":" port ]`, both perhaps empty (RFC 9110 7.2, RFC 3986
+/// 3.2.2).
 fn is_host(value: &[u8]) -> bool {
     let is_port = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
     let Ok(text) = std::str::from_utf8(value) else {

@@ -1,8 +1,8 @@
 //! Conditions: whether the client has the file already, or still has the one that it began to fetch.
 //!
-//! An entity tag is made of the time of the last change, in nanoseconds, and the length. A file that was changed less than
-//! [`SETTLED`] ago may change again without another time, since the kernel's clock for files is coarse: its tag is weak, and
-//! no range of it is joined with another.
+//! An entity tag is made of the time of the last change, in nanoseconds, and the length. A file that was changed less
+//! than [`SETTLED`] ago may change again without another time, since the kernel's clock for files is coarse: its tag is
+//! weak, and no range of it is joined with another.
 //!
 //! Locks: none.
 //! Sources: RFC 9110 sections 8.8, 13.1 and 13.2.2.

@@ -10,8 +10,8 @@
 //!   < {"return":{}}
 //!   < {"error":{"desc":"..."}}                                     instead
 //! ```
-//! One request a connection, which ends with the answer. A request ends with its last brace: a client may close its half
-//! or not.
+//! One request a connection, which ends with the answer. A request ends with its last brace: a client may close its
+//! half or not.
 //!
 //! The clients are the engine and the user: the mode of the socket's file excludes others.
 //!

@@ -76,7 +76,8 @@ pub(super) fn main(handed: Handed, net: &NetOpts) -> u8 {
     code
 }
 
-/// Closes the monitor's descriptors, but those to which a capture goes: a shell makes /dev/fd/63 of `--pcap >(wireshark)`.
+/// Closes the monitor's descriptors, but those to which a capture goes: a shell makes /dev/fd/63 of
+/// `--pcap >(wireshark)`.
 fn prepare(handed: &Handed, net: &NetOpts) -> Result<(), Error> {
     let paths = net.pcap.iter().chain(&net.tcp_trace);
     let written = paths.filter_map(|path| fd::left_open(path));

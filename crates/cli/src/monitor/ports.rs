@@ -1,7 +1,7 @@
 //! The monitor's list of published ports.
 //!
-//! Invariants: each was sent to the gateway process. A port of a network leads to one of its guests, and ends with that guest:
-//! otherwise it would lead to the next guest with the same address. Locks: none.
+//! Invariants: each was sent to the gateway process. A port of a network leads to one of its guests, and ends with that
+//! guest: otherwise it would lead to the next guest with the same address. Locks: none.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -10,12 +10,13 @@
 //! In a user namespace, the number in the second name is the one that the user has outside: two users who are both 0 in
 //! namespaces of their own need two directories.
 //!
-//! A socket whose mbuma was killed stays behind, and refuses connections; the next mbuma that starts, or the next netstat,
-//! removes it. A socket is made under another name and gets its own name once it listens, so a socket that refuses is
-//! never about to listen. Both happen under the directory's lock.
+//! A socket whose mbuma was killed stays behind, and refuses connections; the next mbuma that starts, or the next
+//! netstat, removes it. A socket is made under another name and gets its own name once it listens, so a socket that
+//! refuses is never about to listen. Both happen under the directory's lock.
 //!
 //! Invariants: a directory that others could write to, or that is not the user's, is not used.
-//! Locks: the directory's (flock(2)), for a few system calls. A process that does not get the lock continues without it.
+//! Locks: the directory's (flock(2)), for a few system calls. A process that does not get the lock continues without
+//! it.
 
 use std::env;
 use std::fs::{self, DirBuilder, File};
@@ -243,7 +244,8 @@ fn look_into(dir: &Path, uid: u32, kind: SocketKind) -> io::Result<Vec<Instance>
 
 /// The owner of a directory that no other user can read or change.
 ///
-/// Any user may have made the name in /tmp, so a link is not followed, and a directory that others may write to is refused.
+/// Any user may have made the name in /tmp, so a link is not followed, and a directory that others may write to is
+/// refused.
 fn owner(dir: &Path) -> io::Result<u32> {
     let meta = fs::symlink_metadata(dir)?;
     if !meta.is_dir() {

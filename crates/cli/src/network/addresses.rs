@@ -31,8 +31,8 @@ mod tests {
 
     #[test]
     fn addresses_are_hosts_of_the_network() {
-        // Breaks if a guest gets the broadcast address, one of another network, another guest's, or one that a guest has
-        // just left.
+        // Breaks if a guest gets the broadcast address, one of another network, another guest's, or one that a guest
+        // has just left.
         for (text, count) in [("10.9.0.0/25", 27), ("10.0.2.0/24", 128)] {
             let network: Addressing = text.parse().expect("a network");
             let mut taken = Vec::new();

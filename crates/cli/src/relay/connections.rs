@@ -9,14 +9,14 @@
 //!                                  `-- refused: Lingers until the client closes
 //! ```
 //!
-//! A handshake has a [bound](handshake_list) of time, in which a client that was refused by an alert must also close. Of
-//! those with clients, [a part](MemoryLimit::handshakes) of the connections may be in it: beyond that, a new one ends the oldest.
-//! mbuma connects to the server only when the client's handshake is done. Where both sides speak TLS, the server must agree to
-//! the protocol that the client got (ALPN).
+//! A handshake has a [bound](handshake_list) of time, in which a client that was refused by an alert must also close.
+//! Of those with clients, [a part](MemoryLimit::handshakes) of the connections may be in it: beyond that, a new one
+//! ends the oldest. mbuma connects to the server only when the client's handshake is done. Where both sides speak TLS,
+//! the server must agree to the protocol that the client got (ALPN).
 //!
-//! One thread begins and ends connections. It sleeps until a waker of the stack names one; while bytes move, nothing wakes
-//! it. A client's bytes wait in its receive buffer until the server has answered. If buffers run short, those end whose client or
-//! server takes nothing ([`stall_relief`]).
+//! One thread begins and ends connections. It sleeps until a waker of the stack names one; while bytes move, nothing
+//! wakes it. A client's bytes wait in its receive buffer until the server has answered. If buffers run short, those end
+//! whose client or server takes nothing ([`stall_relief`]).
 //!
 //! Invariants: at most `max` connections are in the table; others wait in the listener's queue.
 //! Locks: the channel of the wakers, the standard library's: never held over a call.
@@ -360,7 +360,8 @@ impl RelayedConnections {
             .map(RelayState::Spliced)
     }
 
-    /// Resets connections of which a side takes nothing, if buffers are short: see [`stall_relief`]. True if there were any.
+    /// Resets connections of which a side takes nothing, if buffers are short: see [`stall_relief`]. True if there were
+    /// any.
     fn relieve_stalls(&mut self, now: Time) -> bool {
         let pool = self.stack.pool();
         if !self.stall_relief.is_due(now, || pool.headroom()) {

@@ -68,8 +68,8 @@ fn bound(kept: CapabilitySet) {
     }
 }
 
-/// Becomes `nobody`, without groups. A user namespace may map no such user, or forbid to change groups: root is an ordinary
-/// user there.
+/// Becomes `nobody`, without groups. A user namespace may map no such user, or forbid to change groups: root is an
+/// ordinary user there.
 fn become_nobody() {
     let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
     let _ = set_thread_groups(&[]);

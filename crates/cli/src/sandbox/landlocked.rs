@@ -1,5 +1,5 @@
-//! Landlock: no file by name but below a served directory, and that only to be read; no TCP port to listen on, no signal and
-//! no abstract UNIX-domain address outside.
+//! Landlock: no file by name but below a served directory, and that only to be read; no TCP port to listen on, no
+//! signal and no abstract UNIX-domain address outside.
 //!
 //! Locks: none.
 //! Sources: landlock(7); ABI 1 (files) is of Linux 5.13, 4 (ports) of 6.7, 6 (signals) of 6.12.
@@ -15,8 +15,8 @@ use landlock::{
 /// The newest that the crate's sets are taken from.
 const NEWEST: ABI = ABI::V6;
 
-/// Forbids all of it, as far as the kernel can. `binds`: sockets may be bound to an address, with a port of the kernel's
-/// choice. `served`: a directory below which files may be read.
+/// Forbids all of it, as far as the kernel can. `binds`: sockets may be bound to an address, with a port of the
+/// kernel's choice. `served`: a directory below which files may be read.
 ///
 /// # Errors
 /// The kernel has no Landlock, or it is not switched on.

@@ -3,9 +3,9 @@
 //! A refused call fails and does not kill the process: a later C library may try a call that is newer than this list
 //! and continue without it; and code that a packet took over gains nothing in either case.
 //!
-//! The list comes from tracing the end-to-end tests (`strace -f`) on x86-64, and each entry says what needs it. It names no
-//! call that aarch64 lacks. If a call can do more than serving needs, its arguments are checked. Memory behind a pointer
-//! cannot be checked: so clone3(2) does not exist here, and the C library uses clone(2).
+//! The list comes from tracing the end-to-end tests (`strace -f`) on x86-64, and each entry says what needs it. It
+//! names no call that aarch64 lacks. If a call can do more than serving needs, its arguments are checked. Memory behind
+//! a pointer cannot be checked: so clone3(2) does not exist here, and the C library uses clone(2).
 //!
 //! Locks: none.
 //! Sources: seccomp(2).
@@ -40,7 +40,8 @@ macro_rules! call {
     };
 }
 
-/// Allowed with any arguments: they act on descriptors that are open, on this process's memory, or on the calling thread.
+/// Allowed with any arguments: they act on descriptors that are open, on this process's memory, or on the calling
+/// thread.
 const FREE: &[AllowedCall] = &[
     // Packets, host sockets, captures, standard error, the channel to the monitor, clients of the control socket.
     call!(SYS_read, "TAP, eventfd, signalfd, clients"),
@@ -97,8 +98,8 @@ const FREE: &[AllowedCall] = &[
     call!(SYS_exit_group, "the end"),
 ];
 
-/// Where a directory is served. Landlock lets them reach what is below it and nothing else, and read only; without Landlock
-/// a process that was taken over could read what its user may.
+/// Where a directory is served. Landlock lets them reach what is below it and nothing else, and read only; without
+/// Landlock a process that was taken over could read what its user may.
 const SERVING: &[AllowedCall] = &[
     call!(SYS_openat2, "a file below the directory"),
     call!(SYS_fstat, "its length and time"),
@@ -116,8 +117,8 @@ const RUNTIME: &[AllowedCall] = &[
 ];
 
 /// Where a virtual machine shares its memory. The rest is allowed in any case: its descriptors come with a message
-/// (recvmsg), are mapped (mmap, without execution), watched (epoll_ctl), set not to block (ioctl with FIONBIO), and written
-/// (write).
+/// (recvmsg), are mapped (mmap, without execution), watched (epoll_ctl), set not to block (ioctl with FIONBIO), and
+/// written (write).
 const SHARED_MEMORY: &[AllowedCall] = &[call!(
     SYS_fstat,
     "that the memory is not longer than its file"

@@ -1,9 +1,11 @@
 //! SIGBUS, after a virtual machine took back memory that it shared: the process ends by it, and reports that first.
 //!
-//! The signal has a cause: the kernel says `BUS_ADRERR` for an access to memory that a mapping no longer has. With any other
-//! one, a program that sent the signal among them, nothing is said, and the process ends as it would without a handler.
+//! The signal has a cause: the kernel says `BUS_ADRERR` for an access to memory that a mapping no longer has. With any
+//! other one, a program that sent the signal among them, nothing is said, and the process ends as it would without a
+//! handler.
 //!
-//! Invariants: the handler calls nothing but write(2) and tgkill(2), and runs once: the access that it returns to fails again.
+//! Invariants: the handler calls nothing but write(2) and tgkill(2), and runs once: the access that it returns to fails
+//! again.
 //! Locks: none.
 //! Sources: sigaction(2).
 
@@ -38,7 +40,7 @@ extern "C" fn say(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc:
         let _ = unsafe { libc::write(libc::STDERR_FILENO, MESSAGE.as_ptr().cast(), MESSAGE.len()) };
         return;
     }
-    // No access fails again that the process would end by. The signal is held back until the handler returns, and then has its
-    // default action. SAFETY: raise is safe in a handler (signal-safety(7)).
+    // No access fails again that the process would end by. The signal is held back until the handler returns, and then
+    // has its default action. SAFETY: raise is safe in a handler (signal-safety(7)).
     let _ = unsafe { libc::raise(signal) };
 }

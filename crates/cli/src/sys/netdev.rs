@@ -50,15 +50,15 @@ impl NetdevSocket {
         self.ioctl(libc::SIOCSIFMTU, &mut req)
     }
 
-    /// Sets how many packets may wait in each of the interface's transmit queues. By netlink, because the ioctl for it asks
-    /// for privileges in the host's user namespace.
+    /// Sets how many packets may wait in each of the interface's transmit queues. By netlink, because the ioctl for it
+    /// asks for privileges in the host's user namespace.
     pub(crate) fn set_tx_queue_len(&self, name: &str, packets: u32) -> io::Result<()> {
         let attribute = netlink::attribute(libc::IFLA_TXQLEN, &packets.to_ne_bytes());
         netlink::set_link(self.index(name)?, &attribute)
     }
 
-    /// Lets the kernel take packets for 127/8 from this interface, and answer them (route_localnet). By netlink, because
-    /// /proc/sys may be read-only.
+    /// Lets the kernel take packets for 127/8 from this interface, and answer them (route_localnet). By netlink,
+    /// because /proc/sys may be read-only.
     pub(crate) fn route_localnet(&self, name: &str) -> io::Result<()> {
         netlink::set_link(self.index(name)?, &netlink::route_localnet())
     }
@@ -162,7 +162,8 @@ impl NetdevSocket {
         };
         let mut req = request(name)?;
         req.ifr_ifru.ifru_data = (&raw mut value).cast();
-        // SAFETY: ETHTOOL_GLINK reads and writes one ethtool_value, to which the request points, and the request itself.
+        // SAFETY: ETHTOOL_GLINK reads and writes one ethtool_value, to which the request points, and the request
+        // itself.
         cvt(unsafe { libc::ioctl(self.0.as_raw_fd(), SIOCETHTOOL as libc::Ioctl, &raw mut req) })?;
         Ok(value.data != 0)
     }

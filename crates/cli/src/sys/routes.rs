@@ -24,8 +24,8 @@ const NO_GATEWAY: Ipv4Addr = Ipv4Addr::new(169, 254, 2, 2);
 /// The same of IPv6, on the link.
 const NO_GATEWAY6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 
-/// The default route of this network namespace, if it has one by a gateway. With `by`: that of this interface, which may have
-/// no gateway.
+/// The default route of this network namespace, if it has one by a gateway. With `by`: that of this interface, which
+/// may have no gateway.
 pub(crate) fn default_route(by: Option<&str>) -> Option<DefaultRoute> {
     let table = fs::read_to_string("/proc/net/route").ok()?;
     let found = by_gateway(&table, by);
@@ -55,8 +55,8 @@ impl DefaultRoute6 {
     }
 }
 
-/// The default route for IPv6 of this network namespace, if it has one by a gateway and an address that reaches the world. `by`
-/// as for IPv4.
+/// The default route for IPv6 of this network namespace, if it has one by a gateway and an address that reaches the
+/// world. `by` as for IPv4.
 pub(crate) fn default_route6(by: Option<&str>) -> Option<DefaultRoute6> {
     let table = fs::read_to_string("/proc/net/ipv6_route").ok()?;
     let found = by_gateway6(&table, by);

@@ -112,8 +112,8 @@ fn bind_to_device(fd: BorrowedFd<'_>, InterfaceName(name): InterfaceName) -> io:
     set(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &name)
 }
 
-/// Makes a socket that is bound to an address of its family alone, and to an interface if one is named, and may follow one
-/// that has just ended.
+/// Makes a socket that is bound to an address of its family alone, and to an interface if one is named, and may follow
+/// one that has just ended.
 pub(crate) fn bound(
     kind: Kind,
     at: SocketAddr,
@@ -172,8 +172,8 @@ pub(crate) fn no_delay(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// segments to half of the largest window that it has seen, so that with the default window (64 KiB) a sender on this
 /// host makes segments of 32 KiB.
 ///
-/// SO_RCVBUF would stop the kernel's own tuning. Where SO_RCVLOWAT asks for more than the buffer holds, the kernel makes
-/// the buffer larger (tcp(7) does not say so; `tcp_set_rcvlowat`).
+/// SO_RCVBUF would stop the kernel's own tuning. Where SO_RCVLOWAT asks for more than the buffer holds, the kernel
+/// makes the buffer larger (tcp(7) does not say so; `tcp_set_rcvlowat`).
 pub(crate) fn receive_window(fd: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &bytes)?;
     set(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &1_i32)
@@ -280,8 +280,8 @@ pub(crate) struct SocketSendError {
     pub(crate) info: u32,
 }
 
-/// Takes the next of the kept errors, with the first bytes of the packet, without waiting. (rustix does not know this kind
-/// of control message.)
+/// Takes the next of the kept errors, with the first bytes of the packet, without waiting. (rustix does not know this
+/// kind of control message.)
 pub(crate) fn take_error(
     fd: BorrowedFd<'_>,
     quoted: &mut [u8],
@@ -297,8 +297,8 @@ pub(crate) fn take_error(
     msg.msg_control = (&raw mut control).cast();
     msg.msg_controllen = CONTROL_LEN as _;
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    // SAFETY: `msg` points at `pieces` and `control`, which are ours alone and outlive the call, with their true lengths.
-    // An IoSliceMut has the layout of an iovec.
+    // SAFETY: `msg` points at `pieces` and `control`, which are ours alone and outlive the call, with their true
+    // lengths. An IoSliceMut has the layout of an iovec.
     let got = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut msg, flags) };
     let n = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
     Ok((n, send_error(&msg)))

@@ -1,5 +1,5 @@
-//! UNIX-domain sockets by name, with operations that the standard library lacks: to connect without waiting, and to ask which
-//! user is at the other end.
+//! UNIX-domain sockets by name, with operations that the standard library lacks: to connect without waiting, and to ask
+//! which user is at the other end.
 //!
 //! Invariants: every socket made here is close-on-exec.
 //! Locks: none.

@@ -31,8 +31,8 @@ pub(crate) struct ClientTls {
 }
 
 impl ClientTls {
-    /// A client of the server `name`, which trusts the certificates in the file `ca`, or those of the system, and asks for the
-    /// protocols `alpn`.
+    /// A client of the server `name`, which trusts the certificates in the file `ca`, or those of the system, and asks
+    /// for the protocols `alpn`.
     ///
     /// # Errors
     /// The file can't be read, or has no certificate or a damaged one; the system has no such file.

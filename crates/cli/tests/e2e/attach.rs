@@ -204,8 +204,8 @@ fn the_helper_refuses_tracing_before_it_enters() {
 
 #[test]
 fn a_name_in_another_users_directory_is_watched() {
-    // Breaks when root's mbuma, which gives up root's rights over files, never learns that an engine of a user's removed the
-    // namespace's name.
+    // Breaks when root's mbuma, which gives up root's rights over files, never learns that an engine of a user's
+    // removed the namespace's name.
     needs!(guests(), root());
     on_test_host!();
     shell(

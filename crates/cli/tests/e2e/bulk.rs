@@ -168,8 +168,8 @@ fn sixty_four_downloads_share_alike() {
         matches!(figures[..], [0, index] if index >= 95)
     };
     let mut outs = Vec::new();
-    // Workers that move unequal numbers of connections do so each time. Other programs that take the CPUs from one worker for
-    // seconds look the same, but not each time: so one fair reading is enough.
+    // Workers that move unequal numbers of connections do so each time. Other programs that take the CPUs from one
+    // worker for seconds look the same, but not each time: so one fair reading is enough.
     while outs.len() < READINGS_MAX && !outs.last().is_some_and(fair) {
         outs.push(output_of_python(&options, DOWNLOADS, &[&port]));
     }

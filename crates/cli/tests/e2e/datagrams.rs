@@ -349,7 +349,8 @@ while True:
 
 #[test]
 fn a_flow_follows_the_hosts_routes() {
-    // Breaks when a guest that keeps sending on one socket stays cut off after its host changes to another network, as with a VPN.
+    // Breaks when a guest that keeps sending on one socket stays cut off after its host changes to another network, as
+    // with a VPN.
     needs!(guests(), root());
     on_test_host!();
     make_neighbour();

@@ -61,8 +61,8 @@ impl Place {
         Stats::checked(&self.attached.finish().err)
     }
 
-    /// The client's address and route are there, and the gateway has replied that often at least: a client that waits too
-    /// long asks again.
+    /// The client's address and route are there, and the gateway has replied that often at least: a client that waits
+    /// too long asks again.
     fn end(self, replies: u64) {
         let addr = self.run("ip -4 addr show tap0; ip -4 route; cat /sys/class/net/tap0/mtu");
         assert!(addr.contains("inet 10.0.2.100/24"), "{addr}");

@@ -92,8 +92,8 @@ fn mbuma_is_told_to_end() {
 
 #[test]
 fn mbuma_is_killed() {
-    // Breaks when COMMAND goes on without its network, sees its connection reset before it ends, or the host's peer is not
-    // told.
+    // Breaks when COMMAND goes on without its network, sees its connection reset before it ends, or the host's peer is
+    // not told.
     needs!(guests(), programs(&["curl"]));
     on_test_host!();
     let transfer = Transfer::start();
@@ -159,8 +159,8 @@ fn a_signal_ends_the_wait_for_what_command_left() {
     let (over, wait) = mpsc::channel::<()>();
     let wait = Mutex::new(wait);
     let server = TcpServer::start(move |mut stream| {
-        // The server reads so slowly that the bytes last longer than the test. mbuma gives up a server that takes none for
-        // some seconds, but not this one.
+        // The server reads so slowly that the bytes last longer than the test. mbuma gives up a server that takes none
+        // for some seconds, but not this one.
         let wait = wait.lock().expect("one connection");
         while wait.recv_timeout(Duration::from_millis(50)) == Err(RecvTimeoutError::Timeout) {
             let _ = stream.read(&mut [0; 4096]);
@@ -238,8 +238,8 @@ fn a_killed_gateway_process_ends_command() {
 
 #[test]
 fn a_gateway_process_that_hangs_ends_after_command() {
-    // Breaks when mbuma waits without end for a gateway process that hangs after COMMAND ended by itself, or does not say
-    // that a reader of the capture may be the reason.
+    // Breaks when mbuma waits without end for a gateway process that hangs after COMMAND ended by itself, or does not
+    // say that a reader of the capture may be the reason.
     needs!(guests(), programs(&["mkfifo", "curl"]));
     on_test_host!();
     let scratch = Scratch::new();

@@ -69,8 +69,8 @@ fn a_line_of_podmans_gets_a_network() {
 
 #[test]
 fn a_tap_that_is_there_is_served_and_left_as_it_is() {
-    // Breaks when rootlesskit (docker rootless, nerdctl, k3s), which makes and configures the interface itself, finds it
-    // configured, busy or gone.
+    // Breaks when rootlesskit (docker rootless, nerdctl, k3s), which makes and configures the interface itself, finds
+    // it configured, busy or gone.
     needs!(guests(), root(), programs(&["curl"]));
     on_test_host!();
     ip("netns add blue");
@@ -240,8 +240,8 @@ fn pasta_of_rootlesskit_goes_to_the_background_once_ready() {
 
 #[test]
 fn pasta_of_podman_shares_the_hosts_address_and_ends_with_the_name() {
-    // Breaks when podman 5 finds other addresses than pasta gives, cannot reach the host's neighbours or the host, or keeps a
-    // process for each container that ended.
+    // Breaks when podman 5 finds other addresses than pasta gives, cannot reach the host's neighbours or the host, or
+    // keeps a process for each container that ended.
     needs!(guests(), root(), programs(&["curl"]));
     on_test_host!();
     make_neighbour();
@@ -299,8 +299,9 @@ for said in (b'one', b'two'):
 
 #[test]
 fn pasta_forwards_ports_of_the_loopback_and_follows_those_that_listen() {
-    // Breaks when an ordinary user's `-T` or `-U` does not reach the host's loopback, `auto` misses a server that begins or
-    // keeps a port whose server has ended, or a port that was found in one direction is followed back in the other.
+    // Breaks when an ordinary user's `-T` or `-U` does not reach the host's loopback, `auto` misses a server that
+    // begins or keeps a port whose server has ended, or a port that was found in one direction is followed back in the
+    // other.
     needs!(guests(), root(), programs(&["setpriv", "nsenter", "curl"]));
     on_test_host!();
     needs!(make_tun("666"));
@@ -369,8 +370,8 @@ fn pasta_forwards_ports_of_the_loopback_and_follows_those_that_listen() {
 
 #[test]
 fn pasta_gives_the_hosts_address_of_ipv6_too() {
-    // Breaks when a guest of pasta's has no IPv6 where its host has, cannot reach the host's neighbours, the host's loopback
-    // or the host by the addresses that mean them, or is not reached over IPv6 from the host itself.
+    // Breaks when a guest of pasta's has no IPv6 where its host has, cannot reach the host's neighbours, the host's
+    // loopback or the host by the addresses that mean them, or is not reached over IPv6 from the host itself.
     needs!(guests(), root(), ip6(), programs(&["curl"]));
     on_test_host!();
     crate::ip6::make_neighbour6();

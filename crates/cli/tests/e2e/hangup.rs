@@ -28,8 +28,8 @@ if not ended:
 
 #[test]
 fn a_closed_terminal_ends_both() {
-    // Breaks when mbuma leads the session, as in a window of tmux or under `ssh -t`, and keeps the terminal's SIGHUP, which
-    // the kernel sends to the leader alone, to itself.
+    // Breaks when mbuma leads the session, as in a window of tmux or under `ssh -t`, and keeps the terminal's SIGHUP,
+    // which the kernel sends to the leader alone, to itself.
     needs!(guests(), programs(&["python3"]));
     let mut python = program("python3");
     python.args(["-I", "-S", "-u", "-W", "ignore", "-c", CLOSE, MBUMA]);

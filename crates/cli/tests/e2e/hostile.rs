@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use crate::common::needs::{guests, programs, root};
 use crate::common::{Running, mbuma_python};
 
-/// Opens a queue of its own of tap0, and tries every setting that a TAP has; sends, and is sent to, under each. Then puts the
-/// settings back, and fetches the status page.
+/// Opens a queue of its own of tap0, and tries every setting that a TAP has; sends, and is sent to, under each. Then
+/// puts the settings back, and fetches the status page.
 const SETTINGS: &str = "
 import fcntl, socket, struct, subprocess, time
 TAP, NO_PI, VNET, MULTI = 2, 0x1000, 0x4000, 0x100

@@ -9,7 +9,8 @@ const MB: usize = 1_000_000;
 #[test]
 fn every_byte_comes_over_a_bad_link() {
     // Breaks when a frame that is lost, late, doubled or damaged on the link changes what a program receives, or a
-    // connection stalls; and when buffers are kept: mbuma then says so at its end. `IMPAIR_SEEDS=50` runs so many seeds.
+    // connection stalls; and when buffers are kept: mbuma then says so at its end. `IMPAIR_SEEDS=50` runs so many
+    // seeds.
     needs!(guests(), programs(&["curl", "sha256sum"]));
     let _alone = alone();
     let seeds = std::env::var("IMPAIR_SEEDS").map_or(1, |said| said.parse().expect("a number"));

@@ -46,8 +46,8 @@ for where in sys.argv[1:]:
 
 #[test]
 fn ipv6_works_from_the_first_command_on() {
-    // Breaks when an address is still being probed for duplicates as COMMAND begins, so that its bind or connect fails; also
-    // for an ordinary user.
+    // Breaks when an address is still being probed for duplicates as COMMAND begins, so that its bind or connect fails;
+    // also for an ordinary user.
     needs!(
         guests(),
         root(),
@@ -391,8 +391,8 @@ fn seen_at(at: (&str, u16)) -> String {
 
 #[test]
 fn a_published_port_leads_from_both_families_to_either() {
-    // Breaks when a client of ::1 finds the port closed, or a server that listens on one version of IP alone is not found
-    // from the other.
+    // Breaks when a client of ::1 finds the port closed, or a server that listens on one version of IP alone is not
+    // found from the other.
     needs!(guests(), ip6(), programs(&["python3"]));
     on_test_host!();
     // A port each: the process that served the one before may still hold its own.
@@ -413,8 +413,8 @@ fn a_published_port_leads_from_both_families_to_either() {
 
 #[test]
 fn ports_of_both_families_come_and_go_together() {
-    // Breaks when a port that is published later is one of IPv4 alone, when one of the two sockets stays after the removal,
-    // or when the one of IPv6 takes the port of IPv4 too.
+    // Breaks when a port that is published later is one of IPv4 alone, when one of the two sockets stays after the
+    // removal, or when the one of IPv6 takes the port of IPv4 too.
     needs!(guests(), ip6(), programs(&["python3"]));
     on_test_host!();
     let options = ["--publish", "*:8080:7"];

@@ -265,7 +265,8 @@ fn isolated(pid: u32) -> u32 {
 
 #[test]
 fn no_sandbox_says_so() {
-    // Breaks when a switch that takes the isolation away does so in silence, or netstat shows an isolation that is not there.
+    // Breaks when a switch that takes the isolation away does so in silence, or netstat shows an isolation that is not
+    // there.
     needs!(guests(), root());
     on_test_host!();
     shell("mkdir -m 700 /run/mbuma-test");

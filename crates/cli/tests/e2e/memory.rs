@@ -14,12 +14,12 @@ const DOWNLOADS: &str = "512";
 /// The time within which memory must be given back. On an idle machine it takes some 4 s.
 const BACK_WITHIN: Duration = Duration::from_secs(25);
 
-/// KiB that the spike may take: 16 KiB for each connection, and as much for larger buffers, connections, packets and cached
-/// storage together.
+/// KiB that the spike may take: 16 KiB for each connection, and as much for larger buffers, connections, packets and
+/// cached storage together.
 const SPIKE_MAX: u64 = 18 << 10;
 
-/// For each number that it reads, opens that many connections at once, reads from them, lets their data wait, and closes
-/// them. Small receive buffers, so that the data wait in mbuma and not in the guest.
+/// For each number that it reads, opens that many connections at once, reads from them, lets their data wait, and
+/// closes them. Small receive buffers, so that the data wait in mbuma and not in the guest.
 const SPIKE: &str = "
 import select, socket, sys, time
 def spike(n):
@@ -90,8 +90,8 @@ fn reclaimed(pid: u32) -> Value {
 
 #[test]
 fn a_spike_of_downloads_takes_bounded_memory_and_gives_it_back() {
-    // Breaks when downloads that the guest has no room for take much memory, or when what they took stays with the process:
-    // 200 MB for ever, where 6 MB serve.
+    // Breaks when downloads that the guest has no room for take much memory, or when what they took stays with the
+    // process: 200 MB for ever, where 6 MB serve.
     needs!(guests(), programs(&["python3"]));
     let _alone = alone();
     let server = Endless::start();

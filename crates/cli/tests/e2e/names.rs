@@ -53,8 +53,8 @@ fn another_name_server_is_asked() {
     assert_eq!(output_of(&["--dns", "127.0.0.1"], ask).trim(), ANSWER);
     let ended = Running::start(crate::common::mbuma(&[], ask)).finish();
     assert!(!ended.out.contains(ANSWER), "{ended:?}");
-    // The host moves to another network while the guest runs, and its resolv.conf is written anew. Breaks if the guest goes on
-    // asking the name server of the network that the host has left.
+    // The host moves to another network while the guest runs, and its resolv.conf is written anew. Breaks if the guest
+    // goes on asking the name server of the network that the host has left.
     let until = format!("until {ask} | grep -qx {ANSWER}; do sleep 0.1; done; echo found");
     let script = format!("{ask} | grep -x {ANSWER} || echo none; {until}");
     let guest = Running::start(crate::common::mbuma(&[], &script));
@@ -120,8 +120,8 @@ fn a_guest_keeps_its_files_when_the_host_replaces_its_own() {
 
 #[test]
 fn the_port_of_encrypted_questions_leads_to_the_same_resolvers() {
-    // Breaks when DNS over TLS or QUIC fails though a resolver of the host speaks it; when a guest waits where none does; or when
-    // a resolver that does not is asked no plain questions either.
+    // Breaks when DNS over TLS or QUIC fails though a resolver of the host speaks it; when a guest waits where none
+    // does; or when a resolver that does not is asked no plain questions either.
     needs!(guests(), root(), programs(&["dig"]));
     on_test_host!();
     let _plain = NameServer::start("127.0.0.1");

@@ -435,8 +435,8 @@ fn fifo(home: &Home) -> (String, File) {
 
 #[test]
 fn an_interval_and_published_ports_are_shown() {
-    // Breaks if -w prints only once or outlives the mbuma that it asks, if published ports are missing, or if programs read
-    // the Ethernet address as a list of numbers.
+    // Breaks if -w prints only once or outlives the mbuma that it asks, if published ports are missing, or if programs
+    // read the Ethernet address as a list of numbers.
     needs!(guests());
     let home = Home::new();
     let port = crate::common::server::closed_port();

@@ -95,8 +95,8 @@ const SERVE: &str = "mkdir -p /tmp; cd $(mktemp -d); echo page > index.html
 
 #[test]
 fn guests_find_each_other_and_the_host() {
-    // Breaks when a guest does not find another by its name, in either direction, or loses the way to the host; when one of
-    // another network finds it; or when anything stays behind the last guest.
+    // Breaks when a guest does not find another by its name, in either direction, or loses the way to the host; when
+    // one of another network finds it; or when anything stays behind the last guest.
     needs!(
         guests(),
         programs(&["python3", "curl", "ping", "nc", "getent"])

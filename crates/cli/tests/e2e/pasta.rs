@@ -108,7 +108,8 @@ Both(('::', 8000), http.server.SimpleHTTPRequestHandler).serve_forever()";
 
 #[test]
 fn pasta_places_the_guest_and_its_gateway() {
-    // Breaks when a case of podman's tests finds another address, gateway, name, MTU or Ethernet address than it asked for.
+    // Breaks when a case of podman's tests finds another address, gateway, name, MTU or Ethernet address than it asked
+    // for.
     needs!(guests(), root(), ip6(), programs(&["curl", "ping"]));
     on_test_host!();
     let host = PastaHost::new();
@@ -166,8 +167,8 @@ fn pasta_places_the_guest_and_its_gateway() {
 
 #[test]
 fn pasta_binds_ports_and_connections_to_interfaces() {
-    // Breaks when a port that is open for one interface's clients is open for those of others, or for none; or when connections
-    // of one version of IP leave by the interface that was named for the other.
+    // Breaks when a port that is open for one interface's clients is open for those of others, or for none; or when
+    // connections of one version of IP leave by the interface that was named for the other.
     needs!(guests(), root(), ip6(), programs(&["curl"]));
     on_test_host!();
     let host = PastaHost::new();
@@ -214,7 +215,8 @@ fn pasta_binds_ports_and_connections_to_interfaces() {
 
 #[test]
 fn pasta_leaves_protocols_that_are_switched_off_without_an_answer() {
-    // Breaks when --no-tcp, --no-udp or --no-icmp lets packets out, stops another protocol, or refuses what is to be dropped.
+    // Breaks when --no-tcp, --no-udp or --no-icmp lets packets out, stops another protocol, or refuses what is to be
+    // dropped.
     needs!(guests(), root(), ip6(), programs(&["curl", "ping"]));
     on_test_host!();
     let host = PastaHost::new();

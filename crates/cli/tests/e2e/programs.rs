@@ -1,4 +1,5 @@
-//! Programs that people run, as clients of the host's servers and as servers that the host reaches, over both versions of IP.
+//! Programs that people run, as clients of the host's servers and as servers that the host reaches, over both versions
+//! of IP.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -145,7 +146,8 @@ fn redis_answers_in_both_directions() {
 
 #[test]
 fn postgres_answers_in_both_directions() {
-    // Breaks when a database of the host or of the guest is not reached, also for an ordinary user, whom it must run as.
+    // Breaks when a database of the host or of the guest is not reached, also for an ordinary user, whom it must run
+    // as.
     const BIN: &str = "/usr/lib/postgresql";
     let versions = || fs::read_dir(BIN).map_err(|e| format!("{BIN}: {e}"));
     let used = ["psql", "setpriv"];
@@ -184,7 +186,8 @@ fn postgres_answers_in_both_directions() {
 
 #[test]
 fn node_is_client_and_server() {
-    // Breaks when a runtime that asks for events by its own loop, and listens on one socket for both versions, gets no answer.
+    // Breaks when a runtime that asks for events by its own loop, and listens on one socket for both versions, gets no
+    // answer.
     needs!(guests(), ip6(), programs(&["node", "curl"]));
     on_test_host!();
     let scratch = Scratch::new();
@@ -212,7 +215,8 @@ fn node_is_client_and_server() {
 
 #[test]
 fn a_static_go_program_resolves_names_and_connects() {
-    // Breaks when a program without the C library, which reads resolv.conf and asks by itself, finds no name or no host.
+    // Breaks when a program without the C library, which reads resolv.conf and asks by itself, finds no name or no
+    // host.
     needs!(guests(), root(), ip6(), programs(&["go"]));
     on_test_host!();
     let scratch = Scratch::new();

@@ -113,8 +113,8 @@ for _ in range(3):
 
 #[test]
 fn a_server_on_the_guests_loopback_is_reached() {
-    // Breaks when a development server, which mostly listens on 127.0.0.1 alone, can't be reached from the host; or when
-    // what a client says before the second attempt is lost.
+    // Breaks when a development server, which mostly listens on 127.0.0.1 alone, can't be reached from the host; or
+    // when what a client says before the second attempt is lost.
     needs!(guests(), programs(&["python3"]));
     let port = closed_port();
     let published = format!("127.0.0.1:{port}:7");
@@ -213,8 +213,8 @@ for line in sys.stdin:
 
 #[test]
 fn clients_leave_descriptors_for_the_guest() {
-    // Breaks when clients of a published port take every descriptor: then the guest opens no connection of its own until
-    // they leave, which they need not do.
+    // Breaks when clients of a published port take every descriptor: then the guest opens no connection of its own
+    // until they leave, which they need not do.
     needs!(guests(), programs(&["python3"]));
     let port = closed_port();
     let server = TcpServer::start(|mut stream| drop(stream.read(&mut [0])));

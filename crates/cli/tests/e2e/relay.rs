@@ -32,8 +32,8 @@ assert one.recv(1) == b''
 
 #[test]
 fn a_relay_ends_tls_for_a_server_without() {
-    // Breaks when bytes are lost between TLS and a plain server, an end of either is not passed on, clients without TLS reach
-    // the server, or such a client gets a reset, which may overtake the alert that tells it why.
+    // Breaks when bytes are lost between TLS and a plain server, an end of either is not passed on, clients without TLS
+    // reach the server, or such a client gets a reset, which may overtake the alert that tells it why.
     needs!(
         guests(),
         root(),

@@ -371,7 +371,8 @@ fn serving(arguments: &[&str]) -> Running {
 
 #[test]
 fn an_interface_of_the_host_serves() {
-    // Breaks when the host can't reach a server on its own interface, or the server is a gateway, or outlives its signal.
+    // Breaks when the host can't reach a server on its own interface, or the server is a gateway, or outlives its
+    // signal.
     needs!(guests(), root(), programs(&["curl", "ping"]));
     on_test_host!();
     let scratch = site();
@@ -416,8 +417,8 @@ fn an_interface_of_the_host_serves() {
 
 #[test]
 fn an_interface_of_a_namespace_serves() {
-    // Breaks when a namespace gets more than the server, the server lets ports be published, or it does not end with the
-    // namespace.
+    // Breaks when a namespace gets more than the server, the server lets ports be published, or it does not end with
+    // the namespace.
     needs!(guests(), root(), programs(&["curl"]));
     on_test_host!();
     ip("netns add blue");

@@ -156,7 +156,8 @@ fn the_figures_are_those_of_the_requests() {
 
 #[test]
 fn the_pages_are_where_they_are_documented() {
-    // Breaks when figures show without --status, under other names, or on another port, or hide files that have like names.
+    // Breaks when figures show without --status, under other names, or on another port, or hide files that have like
+    // names.
     needs!(guests(), root(), programs(&["ip"]));
     on_test_host!();
     let scratch = site();

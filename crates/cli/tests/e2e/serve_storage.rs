@@ -20,8 +20,8 @@ fn serving(scratch: &Scratch, options: &[&str]) -> Running {
     running
 }
 
-/// A file system at argv[1] with one file, whose bytes come after a line on standard input, and so does the answer where
-/// `late` is: the kernel's protocol of FUSE.
+/// A file system at argv[1] with one file, whose bytes come after a line on standard input, and so does the answer
+/// where `late` is: the kernel's protocol of FUSE.
 const SLOW_FILES: &str = "
 import ctypes, os, select, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)

@@ -292,8 +292,8 @@ good()
 
 #[test]
 fn clients_that_break_tls_harm_only_themselves() {
-    // Breaks when garbage in place of a handshake or of records ends the server, is answered with anything but an alert, or
-    // handshakes that never end shut others out.
+    // Breaks when garbage in place of a handshake or of records ends the server, is answered with anything but an
+    // alert, or handshakes that never end shut others out.
     needs!(guests(), root(), programs(&["python3"]));
     on_test_host!();
     let scratch = site();

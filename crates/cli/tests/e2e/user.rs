@@ -1,5 +1,5 @@
-//! Each feature once as an ordinary user, on a test host whose /dev/net/tun that user may open: the machine's own device
-//! is not changed.
+//! Each feature once as an ordinary user, on a test host whose /dev/net/tun that user may open: the machine's own
+//! device is not changed.
 
 use std::io::{Read, Write};
 use std::net::UdpSocket;

@@ -1,5 +1,5 @@
-//! `mbuma vm`: a virtual machine's network by a UNIX-domain socket. Most tests play the machine by hand, or with a stack of
-//! their own; one boots a kernel.
+//! `mbuma vm`: a virtual machine's network by a UNIX-domain socket. Most tests play the machine by hand, or with a
+//! stack of their own; one boots a kernel.
 
 mod driver_ring;
 mod machine;
@@ -209,8 +209,8 @@ fn a_hostile_machine_harms_itself_alone() {
 
 #[test]
 fn a_gateway_that_hangs_is_ended_nevertheless() {
-    // Breaks when a machine that holds its gateway process up (by memory that it shares, for example) makes mbuma deaf to
-    // SIGTERM.
+    // Breaks when a machine that holds its gateway process up (by memory that it shares, for example) makes mbuma deaf
+    // to SIGTERM.
     for options in [
         &["--watchdog", "1"][..],
         &["--watchdog", "1", "--serve", "."],
@@ -259,7 +259,8 @@ fn an_ordinary_user_serves_a_machine_without_rights() {
 
 #[test]
 fn the_place_of_another_socket_is_not_taken() {
-    // Breaks when a second mbuma takes the socket of one that runs, or a killed one leaves a name that no other can use.
+    // Breaks when a second mbuma takes the socket of one that runs, or a killed one leaves a name that no other can
+    // use.
     let scratch = Scratch::new();
     let first = vm(&scratch, &[]);
     let socket = scratch.text("vm.sock");

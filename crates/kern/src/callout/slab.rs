@@ -1,7 +1,7 @@
 //! Where the timers of a wheel are kept: a vector whose places are used again.
 //!
-//! Invariant: a place's generation changes each time the place is freed, so that an old id finds no timer; a place that was
-//! given back and comes again begins with a generation that it never had.
+//! Invariant: a place's generation changes each time the place is freed, so that an old id finds no timer; a place that
+//! was given back and comes again begins with a generation that it never had.
 //! Locks: none.
 
 use core::ops::{Index, IndexMut};

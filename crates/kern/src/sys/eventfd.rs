@@ -1,7 +1,7 @@
 //! A descriptor that a thread makes readable to wake another thread, which sleeps in epoll(7) or poll(2).
 //!
-//! Invariant: where the descriptor is watched by edge, it need not be read: each write is a new edge. The counter is full
-//! after 2^64 - 1 writes, some five hundred years at one write a nanosecond.
+//! Invariant: where the descriptor is watched by edge, it need not be read: each write is a new edge. The counter is
+//! full after 2^64 - 1 writes, some five hundred years at one write a nanosecond.
 //!
 //! Locks: none. Source: eventfd(2).
 

@@ -39,7 +39,8 @@ pub struct Offloads {
     /// TCP may go to the kernel in packets that are longer than the length in IP's header can say (BIG TCP, Linux 6.3).
     #[serde(default)]
     pub big_tcp: bool,
-    /// Such a packet of IPv6 says its length in a jumbo payload option, which Linux asks for before 7.0 and then no longer needs.
+    /// Such a packet of IPv6 says its length in a jumbo payload option, which Linux asks for before 7.0 and then no
+    /// longer needs.
     #[serde(default)]
     pub jumbo_option: bool,
 }
@@ -85,10 +86,11 @@ const USO: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 const TSO: libc::c_uint =
     libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 
-/// The first Linux that takes IPv4 packets of more than 64 KiB from a device (`iph_totlen`). It takes those of IPv6 for longer.
+/// The first Linux that takes IPv4 packets of more than 64 KiB from a device (`iph_totlen`). It takes those of IPv6 for
+/// longer.
 const BIG_TCP_SINCE: (u32, u32) = (6, 3);
-/// The first Linux that takes such packets of IPv6 without a jumbo payload option (`ipv6_payload_len`). From then on it no longer
-/// removes the option when it cuts a packet that it forwards.
+/// The first Linux that takes such packets of IPv6 without a jumbo payload option (`ipv6_payload_len`). From then on it
+/// no longer removes the option when it cuts a packet that it forwards.
 const NO_JUMBO_OPTION_SINCE: (u32, u32) = (7, 0);
 
 /// The sets to ask for, best first: a kernel refuses the whole set for one bit that it does not know.
@@ -134,8 +136,8 @@ pub fn create(tap: OwnedFd, name: &str, queues: usize) -> io::Result<Vec<OwnedFd
     Ok(vec![tap])
 }
 
-/// Opens the existing device called `name`: with one queue if it was made for one, otherwise with up to `queues`. The kernel
-/// shares a device that was made for several queues between all programs that open it, flow by flow.
+/// Opens the existing device called `name`: with one queue if it was made for one, otherwise with up to `queues`. The
+/// kernel shares a device that was made for several queues between all programs that open it, flow by flow.
 ///
 /// # Errors
 /// EPERM if the device, or making one, is not the program's; EBUSY if it has one queue and that is taken; EINVAL for an

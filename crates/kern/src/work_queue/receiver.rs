@@ -1,7 +1,7 @@
 //! Receivers of a queue, one after the other, each with a waker of its own.
 //!
-//! Invariant: a receiver's number is never used again, so what it does after its successor came has no effect. Locks: the
-//! queue's; wakers are called and dropped without it.
+//! Invariant: a receiver's number is never used again, so what it does after its successor came has no effect. Locks:
+//! the queue's; wakers are called and dropped without it.
 
 use core::mem;
 use core::task::Waker;
@@ -67,8 +67,8 @@ impl<Q: Items> WorkQueue<Q> {
         self.take_locked(&mut queue, receiver)
     }
 
-    /// As [`WorkQueue::take`], but leaves the queue `Idle`: the next put wakes the receiver, which need not take again before
-    /// that. A put may wake it while it still handles the items.
+    /// As [`WorkQueue::take`], but leaves the queue `Idle`: the next put wakes the receiver, which need not take again
+    /// before that. A put may wake it while it still handles the items.
     pub fn take_and_release(&self, receiver: Receiver) -> TakeOutcome<Q> {
         let mut queue = self.queue.lock();
         let taken = self.take_locked(&mut queue, receiver);

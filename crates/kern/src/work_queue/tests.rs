@@ -150,8 +150,8 @@ fn fixed() -> (WorkQueue<Vec<u32>>, Arc<AtomicUsize>) {
 
 #[test]
 fn there_is_room_for_items_that_are_put_back() {
-    // Breaks if items that an owner puts back make a queue longer than it may be (seen with threads), or get behind those that
-    // came meanwhile.
+    // Breaks if items that an owner puts back make a queue longer than it may be (seen with threads), or get behind
+    // those that came meanwhile.
     let (queue, busy) = fixed();
     assert_eq!(put(&queue, &mut vec![0, 1, 2]), "no waker");
     let mut taken = queue.begin().expect("it is scheduled");

@@ -1,6 +1,6 @@
-//! The protocol of [`kern::sleep_flag`] in every order and with every value that the orderings allow (loom), and in many
-//! random orders (shuttle): no wakeup is lost. The checkers must find the planted mistakes. (Only loom finds the missing
-//! fence.)
+//! The protocol of [`kern::sleep_flag`] in every order and with every value that the orderings allow (loom), and in
+//! many random orders (shuttle): no wakeup is lost. The checkers must find the planted mistakes. (Only loom finds the
+//! missing fence.)
 
 use std::sync::Arc;
 
@@ -160,7 +160,8 @@ impl<F: Flag> Scene<F> {
     }
 }
 
-/// A worker and two producers. A lost wakeup leaves the worker asleep for ever, which the checkers report as a deadlock.
+/// A worker and two producers. A lost wakeup leaves the worker asleep for ever, which the checkers report as a
+/// deadlock.
 fn scene<F: Flag>() {
     let scene = Arc::new(Scene {
         flag: F::new(),

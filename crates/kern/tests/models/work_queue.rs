@@ -443,8 +443,8 @@ impl Owned {
         self.inside.store(false, Ordering::Relaxed);
     }
 
-    /// Brings in one packet, and handles what waits if no other thread does. `mistake`: a packet that comes while the queue
-    /// is owned is handled at once.
+    /// Brings in one packet, and handles what waits if no other thread does. `mistake`: a packet that comes while the
+    /// queue is owned is handled at once.
     fn bring(&self, number: u32, mistake: bool) {
         let mut packets = Numbers(vec![number]);
         if mistake {
@@ -482,8 +482,8 @@ impl Owned {
     }
 }
 
-/// Two threads bring in a packet each, a third sends one to the CPU's worker. In the end all were handled, by one thread at a
-/// time, and the queue is idle.
+/// Two threads bring in a packet each, a third sends one to the CPU's worker. In the end all were handled, by one
+/// thread at a time, and the queue is idle.
 fn owning<const MISTAKE: bool>() {
     let owned = Arc::new(Owned::new());
     let other = Arc::clone(&owned);

@@ -1,7 +1,7 @@
 //! The progress of all experiments: a line on a terminal, two lines for each experiment in a pipe.
 //!
-//! The plan has about the time of each experiment on a machine of two cores ([`Experiment::seconds`]). The estimate of the rest
-//! is corrected by the real times of the experiments that have ended.
+//! The plan has about the time of each experiment on a machine of two cores ([`Experiment::seconds`]). The estimate of
+//! the rest is corrected by the real times of the experiments that have ended.
 
 use crate::harness::progress::Progress;
 use crate::report::{Experiment, Pace};

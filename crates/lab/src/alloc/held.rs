@@ -1,7 +1,7 @@
 //! The case `held`: items that a design takes from its slabs to serve 2, then 32, then 256 threads.
 //!
-//! The number of caches grows with the threads in a design with a cache for each thread, and not in a design with a cache
-//! for each CPU. This case shows the difference.
+//! The number of caches grows with the threads in a design with a cache for each thread, and not in a design with a
+//! cache for each CPU. This case shows the difference.
 
 use super::cases::Case;
 use super::catalog::Entry;

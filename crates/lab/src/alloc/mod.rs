@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A case of a size is a block: all its designs are made, run in turns (`harness/rounds.rs`), shown, and dropped
-//! (`block.rs`). Three cases are blocks of another kind: `held.rs` counts items, `spike.rs` and `slabs/purge.rs` follow memory,
-//! each design in a process of its own (`child.rs`).
+//! (`block.rs`). Three cases are blocks of another kind: `held.rs` counts items, `spike.rs` and `slabs/purge.rs` follow
+//! memory, each design in a process of its own (`child.rs`).
 //!
 //! Sources: seed 004 sections 3 and 5, figure 7.
 

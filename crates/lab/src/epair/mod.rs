@@ -1,5 +1,5 @@
-//! `cargo lab epair`: the hand-offs of seed 003, side by side: two rings with an index, before and after their first fix,
-//! and a queue with a mutex and a state, which is ours.
+//! `cargo lab epair`: the hand-offs of seed 003, side by side: two rings with an index, before and after their first
+//! fix, and a queue with a mutex and a state, which is ours.
 //!
 //! ```text
 //!   scheme.rs   what a hand-off looks like          schemes/      one file each

@@ -25,7 +25,8 @@ fn text_of(options: &Options) -> String {
 
 #[test]
 fn every_case_runs_and_its_lines_are_json() {
-    // Breaks when a case panics or loses packets with ours or the control, or prints output that a program cannot parse.
+    // Breaks when a case panics or loses packets with ours or the control, or prints output that a program cannot
+    // parse.
     let mut options = short();
     options.common.json = true;
     let text = text_of(&options);

@@ -1,7 +1,7 @@
 //! The programs: the traffic of clients and servers, over any joint.
 //!
-//! Invariants: a program ends, also if the other side does not answer: sockets wait for [`PATIENCE`] at most. A client's
-//! time is taken from when all its threads are there to when the last client has its last answer.
+//! Invariants: a program ends, also if the other side does not answer: sockets wait for [`PATIENCE`] at most. A
+//! client's time is taken from when all its threads are there to when the last client has its last answer.
 //! Locks: none. Sources: netperf; super-smack, as seed 002 used it.
 
 use std::hint::black_box;

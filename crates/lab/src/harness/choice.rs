@@ -1,5 +1,5 @@
-//! The choices of an experiment: names and lists of cases and designs, the origin of a design, the reason why one does not take
-//! part.
+//! The choices of an experiment: names and lists of cases and designs, the origin of a design, the reason why one does
+//! not take part.
 
 use crate::Error;
 use std::fmt;

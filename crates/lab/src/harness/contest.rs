@@ -1,8 +1,8 @@
 //! Rounds over designs that report their own figures, each set up once: other programs, or designs in processes of
 //! their own.
 //!
-//! Each round goes over all designs, so that a disturbance of the machine affects all of them alike. (Designs that are functions
-//! of this process have [`rounds`](super::rounds), which also repeats disturbed runs.)
+//! Each round goes over all designs, so that a disturbance of the machine affects all of them alike. (Designs that are
+//! functions of this process have [`rounds`](super::rounds), which also repeats disturbed runs.)
 
 use super::choice::{Absent, Listed};
 use super::progress::Progress;
@@ -20,8 +20,8 @@ pub(crate) struct Contest<'a, D> {
 pub(crate) type Readings<S, R> = Result<(S, Vec<R>), Absent>;
 
 impl<D: Listed> Contest<'_, D> {
-    /// Sets each design up and warms it up by `begin`, then has it read once a round by `read`. A design that is missing, or
-    /// fails, takes no further part. Returns the readings in the order of the designs.
+    /// Sets each design up and warms it up by `begin`, then has it read once a round by `read`. A design that is
+    /// missing, or fails, takes no further part. Returns the readings in the order of the designs.
     pub(crate) fn run<S, R>(
         &self,
         progress: &mut Progress,

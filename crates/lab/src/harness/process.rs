@@ -65,8 +65,8 @@ impl Kept {
         family(self.id()).into_iter().map(sys::time_of).sum()
     }
 
-    /// The most memory that it and its descendants ever had resident, in MB. Pages of files, such as the program's text, are
-    /// the same memory in all of them: only those of the process that has the most of them count.
+    /// The most memory that it and its descendants ever had resident, in MB. Pages of files, such as the program's
+    /// text, are the same memory in all of them: only those of the process that has the most of them count.
     pub(crate) fn peak_mb(&self) -> Option<f64> {
         let all: Vec<Resident> = (family(self.id()).into_iter())
             .filter_map(Resident::of)

@@ -109,8 +109,8 @@ impl Servers {
         Found::of_connects(all.0, all.1, span)
     }
 
-    /// Gets pages, one after the other: how long each that counts took to connect, in nanoseconds, and how many pages did
-    /// not come.
+    /// Gets pages, one after the other: how long each that counts took to connect, in nanoseconds, and how many pages
+    /// did not come.
     fn pages(self, span: Span) -> (Vec<u32>, u64) {
         let (mut times, mut failed) = (Vec::with_capacity(1 << 16), 0);
         let begin = Instant::now();

@@ -1,7 +1,7 @@
 //! The list of contestants, each started as by a container engine.
 //!
-//! Each gets the options to make an interface tap0 in the guest's namespace and to map 10.0.2.2, or fd00::2, to the host's
-//! loopback. The tools' options are those under which podman starts them.
+//! Each gets the options to make an interface tap0 in the guest's namespace and to map 10.0.2.2, or fd00::2, to the
+//! host's loopback. The tools' options are those under which podman starts them.
 
 use super::host::{Place, Tool};
 use crate::harness::choice::Kind;

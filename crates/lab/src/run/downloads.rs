@@ -62,8 +62,8 @@ impl Shares {
     }
 }
 
-/// When is counted in a reading of this length: periods of a second, two at least, after a second in which windows grow;
-/// a short reading has one short period.
+/// When is counted in a reading of this length: periods of a second, two at least, after a second in which windows
+/// grow; a short reading has one short period.
 fn periods(reading: Duration) -> (Duration, Vec<Duration>) {
     match reading < SHORT {
         true => {

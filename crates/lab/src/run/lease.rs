@@ -5,7 +5,8 @@
 //!   IPv6:  Solicit  -> <- Advertise  Request -> <- Reply     from port 546 to ff02::1:2, port 547
 //! ```
 //!
-//! The interface has its addresses already and keeps them: the kernel delivers the answers, and the client sets nothing.
+//! The interface has its addresses already and keeps them: the kernel delivers the answers, and the client sets
+//! nothing.
 
 use super::bulk::PATIENCE;
 use super::client::nanos;

@@ -54,7 +54,8 @@ fn ask(socket: &OwnedFd, interface: u32, number: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the kernel has the route to groups: it adds that one up to a second after the one to the interface's network.
+/// Waits until the kernel has the route to groups: it adds that one up to a second after the one to the interface's
+/// network.
 fn wait_for_groups(socket: &OwnedFd, interface: u32) -> io::Result<()> {
     let begin = Instant::now();
     loop {

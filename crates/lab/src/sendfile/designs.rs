@@ -1,7 +1,8 @@
-//! The ways of holding records: page lists, of which one file each is in `extpgs`, and clusters that the file is read into.
+//! The ways of holding records: page lists, of which one file each is in `extpgs`, and clusters that the file is read
+//! into.
 //!
-//! Invariant: a turn of each design does the same: all records are built, queued in the same shuffled order, sent in that
-//! order, and freed.
+//! Invariant: a turn of each design does the same: all records are built, queued in the same shuffled order, sent in
+//! that order, and freed.
 
 use super::sender::Sender;
 use super::source::{BYTES, RECORD, RECORDS, Source, begin};

@@ -5,11 +5,11 @@
 //!   designs.rs  a turn of each way of holding records     report.rs   text and claims
 //! ```
 //!
-//! A turn builds the records of thousands of connections, queues them in rows, sends the rows and frees them, as a server
-//! does whose clients take turns. To send is to walk the row and to encrypt each record from the pages into other storage;
-//! or, without TLS, to copy it, as writev(2) does. So the figures are of the buffers and of the work on the payload
-//! together: that is the part of a server's CPU time that the place of a page list can change. TCP and the device are
-//! not in it.
+//! A turn builds the records of thousands of connections, queues them in rows, sends the rows and frees them, as a
+//! server does whose clients take turns. To send is to walk the row and to encrypt each record from the pages into
+//! other storage; or, without TLS, to copy it, as writev(2) does. So the figures are of the buffers and of the work on
+//! the payload together: that is the part of a server's CPU time that the place of a page list can change. TCP and the
+//! device are not in it.
 //!
 //! Source: seed 001, which saved 2 per cent of all CPU time, 3 scaled to load, on a server of encrypted video.
 

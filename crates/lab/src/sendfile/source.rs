@@ -10,7 +10,8 @@ use std::io::{self, Write};
 
 pub(crate) use crate::extpgs::design::RECORD;
 
-/// Records of a turn: as many as 256 connections have in send buffers of 256 KiB. Tests measure no speed, and need fewer.
+/// Records of a turn: as many as 256 connections have in send buffers of 256 KiB. Tests measure no speed, and need
+/// fewer.
 pub(crate) const RECORDS: usize = if cfg!(test) { 64 } else { 4096 };
 /// Bytes of payload of a turn.
 pub(crate) const BYTES: usize = RECORDS * RECORD;

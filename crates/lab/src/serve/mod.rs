@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Each server has one CPU, and the client the other, or the same, in network namespaces that end with the run. The
-//! server's CPU time is that of its processes: the kernel's work for the client's half of a packet that a server sends is
-//! in it, for both.
+//! server's CPU time is that of its processes: the kernel's work for the client's half of a packet that a server sends
+//! is in it, for both.
 //!
 //! Source: seed 001.
 
@@ -75,8 +75,8 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     })
 }
 
-/// The work of a process that was started for a design and a case, with a colon between, and a directory of files: answers
-/// questions until its input ends.
+/// The work of a process that was started for a design and a case, with a colon between, and a directory of files:
+/// answers questions until its input ends.
 ///
 /// # Errors
 /// [`Error`]: there is no such design or case, or the parent does not listen any more.

@@ -20,7 +20,8 @@ const HIERARCHIES: [(&str, &str); 2] = [
 const PERIOD: Duration = Duration::from_millis(50);
 /// The shell script that starts a program in a group: `$0` is the group's directory.
 const ENTER: &str = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
-/// The part of its bound that a server uses at least if nothing else is the limit. A reading begins anywhere in a period.
+/// The part of its bound that a server uses at least if nothing else is the limit. A reading begins anywhere in a
+/// period.
 const USED: f64 = 0.8;
 
 /// A group of processes that together get a part of one CPU.

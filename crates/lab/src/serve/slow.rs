@@ -1,7 +1,7 @@
 //! Clients that never end their requests (Slowloris): each begins one, and sends a byte of a field from time to time.
 //!
-//! Invariants: a thread of its own visits each client once in [`CIRCLE`]; one whose connection has ended connects again.
-//! The thread ends with its owner. A reading for which the server kept too few of them is none.
+//! Invariants: a thread of its own visits each client once in [`CIRCLE`]; one whose connection has ended connects
+//! again. The thread ends with its owner. A reading for which the server kept too few of them is none.
 
 use crate::harness::sys;
 use std::io::{self, ErrorKind, Read, Write};
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The time between two bytes of a client. Both servers give a request ten seconds for its head, so a client that connects
-/// in one circle is found connected in the next two, and not in the third.
+/// The time between two bytes of a client. Both servers give a request ten seconds for its head, so a client that
+/// connects in one circle is found connected in the next two, and not in the third.
 const CIRCLE: Duration = Duration::from_secs(4);
 /// Clients are visited in groups, so that they end and begin evenly over the time.
 const GROUPS: u32 = 500;

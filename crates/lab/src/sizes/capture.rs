@@ -1,8 +1,8 @@
 //! A trace from a capture that the user names: pcap or pcapng, of Ethernet, cooked or bare IP packets.
 //!
 //! Only lengths are taken, and those that the packets had on the wire: a capture of the first 96 bytes of each is as
-//! good as a whole one. Records are therefore read raw: pcap-file's interpreted ones refuse packets that are longer than
-//! the snapshot length, and a whole pcapng file for a block of names that it cannot read.
+//! good as a whole one. Records are therefore read raw: pcap-file's interpreted ones refuse packets that are longer
+//! than the snapshot length, and a whole pcapng file for a block of names that it cannot read.
 //!
 //! Invariant: no file, however damaged, does more than end in an [`Error`] that names it.
 //! Sources: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng section 4, the registry of link types.

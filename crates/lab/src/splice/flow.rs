@@ -226,7 +226,8 @@ mod tests {
 
     #[test]
     fn data_that_stops_is_no_figure() {
-        // Breaks if a run waits for ever for data that is lost, or takes the mean of a stream that has stopped for its rate.
+        // Breaks if a run waits for ever for data that is lost, or takes the mean of a stream that has stopped for its
+        // rate.
         for case in CASES {
             let Traffic::Streams(_) = case.traffic else {
                 continue;

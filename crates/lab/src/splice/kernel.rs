@@ -1,8 +1,8 @@
 //! The kernel's proxies: client, proxy and server are threads in three network namespaces, with veth pairs between.
 //!
-//! The client sends a sealed file's pages by sendfile(2) and the server discards with MSG_TRUNC, so that neither copies,
-//! as with ours. Each connection has a thread in each place, with calls that wait. The threads live until the process
-//! ends: it is started for one figure.
+//! The client sends a sealed file's pages by sendfile(2) and the server discards with MSG_TRUNC, so that neither
+//! copies, as with ours. Each connection has a thread in each place, with calls that wait. The threads live until the
+//! process ends: it is started for one figure.
 //!
 //! Sources: splice(2), tcp(7) (MSG_TRUNC), veth(4).
 

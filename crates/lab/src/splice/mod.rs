@@ -1,5 +1,5 @@
-//! `cargo lab splice`: a TCP proxy between a client and a server: spliced inside of the stack, beside a program that hands
-//! data on or copies it, smoltcp, and the kernel's splice(2) and read(2) over veth.
+//! `cargo lab splice`: a TCP proxy between a client and a server: spliced inside of the stack, beside a program that
+//! hands data on or copies it, smoltcp, and the kernel's splice(2) and read(2) over veth.
 //!
 //! ```text
 //!   case.rs      the traffic                designs.rs   the proxy's work

@@ -1,10 +1,11 @@
 //! smoltcp as client, proxy and server: three interfaces of one process, joined by queues of packets.
 //!
 //! smoltcp has neither a splice nor data by reference: the proxy's program copies from one socket's ring to the other's
-//! through a buffer, and the stack copies into packets. Packets are as long as IP allows, and have no checksums, as ours
-//! on an epair. The client's ring is sent as it is and the server drops, so neither copies.
+//! through a buffer, and the stack copies into packets. Packets are as long as IP allows, and have no checksums, as
+//! ours on an epair. The client's ring is sent as it is and the server drops, so neither copies.
 //!
-//! Two queues make a direction: packets, and their empty storage on its way back. Memory is touched by one thread at a time.
+//! Two queues make a direction: packets, and their empty storage on its way back. Memory is touched by one thread at a
+//! time.
 
 use super::case::{Case, Traffic};
 use super::flow::{ClientAndServer, Middle, TrafficEnd};
@@ -27,8 +28,8 @@ struct Packet {
 
 /// A direction of a cable.
 struct Lane {
-    /// Twice as long as sockets may fill it: an answer to a packet always has room. Without that, two full directions would
-    /// wait for each other: smoltcp takes a packet in only with room for an answer.
+    /// Twice as long as sockets may fill it: an answer to a packet always has room. Without that, two full directions
+    /// would wait for each other: smoltcp takes a packet in only with room for an answer.
     packets: ArrayQueue<Packet>,
     spare: ArrayQueue<Storage>,
 }
@@ -129,8 +130,8 @@ struct Settings {
 }
 
 impl Settings {
-    /// The best of a sweep over slots of 16 to 256, buffers of 64 KiB to 4 MiB, the clock read each 1 to 16 polls, and ACKs
-    /// at once or delayed. A buffer of 64 KiB is one byte less, see [`UNSCALED`].
+    /// The best of a sweep over slots of 16 to 256, buffers of 64 KiB to 4 MiB, the clock read each 1 to 16 polls, and
+    /// ACKs at once or delayed. A buffer of 64 KiB is one byte less, see [`UNSCALED`].
     fn best(case: &Case) -> Self {
         let stream = |slots, buffer| Self {
             slots,
@@ -340,8 +341,8 @@ impl Ends {
 /// The longest packet that IP allows.
 const MTU: usize = 65_535;
 const PORT: u16 = 80;
-/// The largest window without a scale. smoltcp rounds a window down to its scale, so that the window's right edge may move back
-/// by a byte; the byte that is on its way there is dropped, and its stream stands still for a second (RTO).
+/// The largest window without a scale. smoltcp rounds a window down to its scale, so that the window's right edge may
+/// move back by a byte; the byte that is on its way there is dropped, and its stream stands still for a second (RTO).
 const UNSCALED: usize = 65_535;
 /// Bytes that a program reads at once.
 const CHUNK: usize = 64 << 10;
@@ -354,8 +355,8 @@ mod tests {
     use super::*;
     use std::iter;
 
-    /// Breaks if the proxy stalls in one of the cases: with all sockets full, or after more packets without an answer than
-    /// there are slots.
+    /// Breaks if the proxy stalls in one of the cases: with all sockets full, or after more packets without an answer
+    /// than there are slots.
     #[test]
     fn its_streams_go_on() {
         for case in CASES {

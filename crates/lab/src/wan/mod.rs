@@ -1,4 +1,5 @@
-//! `cargo lab wan`: TCP over bad paths, ours beside Linux's and that of other stacks in user space: a narrow rate, a long delay, loss, reordering, jitter.
+//! `cargo lab wan`: TCP over bad paths, ours beside Linux's and that of other stacks in user space: a narrow rate, a
+//! long delay, loss, reordering, jitter.
 //!
 //! ```text
 //!   path.rs       the paths                  designs.rs     what is at the ends
@@ -6,8 +7,8 @@
 //!   live.rs       Linux, ours and peers in real time
 //! ```
 //!
-//! Every design sends over the same emulated link, a [`LinkEmulator`](mbuma::device::impair::LinkEmulator), with the same
-//! seeds: so each meets the same losses as far as its frames are the same.
+//! Every design sends over the same emulated link, a [`LinkEmulator`](mbuma::device::impair::LinkEmulator), with the
+//! same seeds: so each meets the same losses as far as its frames are the same.
 
 mod designs;
 mod figures;

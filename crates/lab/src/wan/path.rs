@@ -1,7 +1,7 @@
 //! The paths: each is an emulated link with a rate of 100 Mbit/s.
 //!
-//! Data goes forward over the faults of the case; acknowledgements go back over a link of the same rate and delay, without
-//! faults unless the case is about them.
+//! Data goes forward over the faults of the case; acknowledgements go back over a link of the same rate and delay,
+//! without faults unless the case is about them.
 
 use std::fmt;
 use std::time::Duration;
@@ -171,9 +171,9 @@ impl Path {
         self.faults.loss
     }
 
-    /// The rate that Mathis's formula gives for its loss, in Mbit/s: 1.22 segments a round trip, over the root of the share
-    /// that is lost. (Mathis et al., "The macroscopic behavior of the TCP congestion avoidance algorithm", 1997.) None
-    /// without loss.
+    /// The rate that Mathis's formula gives for its loss, in Mbit/s: 1.22 segments a round trip, over the root of the
+    /// share that is lost. (Mathis et al., "The macroscopic behavior of the TCP congestion avoidance algorithm", 1997.)
+    /// None without loss.
     pub(crate) fn mathis_mbps(&self) -> Option<f64> {
         /// Payload of a segment with timestamps at an MTU of 1500.
         const MSS: f64 = 1448.0;

@@ -1,7 +1,7 @@
 //! Two stacks of ours at the ends of an emulated link, in virtual time.
 //!
-//! The same path, algorithm and seed give the same figures on every machine, and a run takes as long as the computation,
-//! not as long as the transfer.
+//! The same path, algorithm and seed give the same figures on every machine, and a run takes as long as the
+//! computation, not as long as the transfer.
 
 use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddrV4};

@@ -1,4 +1,5 @@
-//! `cargo lab run`: this program between two namespaces, as the experiment starts it, its peers and all that is measured.
+//! `cargo lab run`: this program between two namespaces, as the experiment starts it, its peers and all that is
+//! measured.
 
 use std::fs;
 
@@ -48,8 +49,8 @@ fn every_case_passes_through_the_tool() {
         tool(),
         programs(&["unshare", "nsenter", "setpriv", "ip"])
     );
-    // A reading this short is not made longer until it agrees with others. On a busy machine it may see nothing: then all
-    // are read again.
+    // A reading this short is not made longer until it agrees with others. On a busy machine it may see nothing: then
+    // all are read again.
     let run = "run --design mbuma --seconds-per-case 0.024 --reps 1 --json";
     let read = || {
         let output = program(MBUMA)

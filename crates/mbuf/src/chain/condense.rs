@@ -8,7 +8,8 @@
 //!
 //! The rule is about one mbuf: its storage has at most [`PINNED_PER_BYTE_MAX`] bytes for each that it shows. Data that
 //! breaks the rule is copied, into the room behind the byte before it, or into fresh storage: mbufs for less than a
-//! quarter of the smallest cluster, a cluster for more. Mbufs that show neighbouring parts of one storage become one first.
+//! quarter of the smallest cluster, a cluster for more. Mbufs that show neighbouring parts of one storage become one
+//! first.
 //!
 //! Source: sbcompress and m_compress of the BSDs, which look at free room only.
 
@@ -39,8 +40,8 @@ impl Chain {
     }
 
     /// Joins `other` to the end as [`Chain::condense`] would leave it: mbufs that keep the rule are moved,
-    /// others are copied. Of mbufs that show neighbouring parts of one storage, as TCP's segments do that crossed a link in
-    /// memory, one is left.
+    /// others are copied. Of mbufs that show neighbouring parts of one storage, as TCP's segments do that crossed a
+    /// link in memory, one is left.
     #[doc(alias = "sbcompress")]
     #[doc(alias = "sbappend")]
     pub fn append_compact(&mut self, pool: &MbufPool, other: Chain) {

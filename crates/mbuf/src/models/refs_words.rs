@@ -62,9 +62,9 @@ bugs! {
 /// loom's atomic, with a mistake.
 pub(super) struct Modelled<B> {
     word: prim::AtomicU32,
-    /// A word that every operation accesses first. loom reorders an operation only with the last one on the same atomic, so a
-    /// thread's own load would hide another thread's; with this word it reorders all. Relaxed: the accesses must add no
-    /// ordering.
+    /// A word that every operation accesses first. loom reorders an operation only with the last one on the same
+    /// atomic, so a thread's own load would hide another thread's; with this word it reorders all. Relaxed: the
+    /// accesses must add no ordering.
     steps: prim::AtomicUsize,
     request: prim::AtomicU32,
     bug: PhantomData<B>,

@@ -55,7 +55,8 @@ pub struct Calls {
     #[doc(alias = "m_clget")]
     #[doc(alias = "m_cljget")]
     pub clget: u64,
-    /// Pullups of bytes that were not contiguous, and were copied. The others, several for each packet, are not counted.
+    /// Pullups of bytes that were not contiguous, and were copied. The others, several for each packet, are not
+    /// counted.
     #[doc(alias = "m_pullup")]
     pub pullup_copied: u64,
 }

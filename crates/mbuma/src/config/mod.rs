@@ -58,8 +58,8 @@ pub struct Config {
     pub reass_datagrams_max: usize,
     /// Runs of contiguous fragments in one fragmented datagram at most. Default 64.
     pub reass_runs_max: usize,
-    /// How long an incomplete datagram of IPv4 is kept (RFC 791 suggests 15 s; RFC 1122 60 s). Default 30 s. One of IPv6 is
-    /// kept for 60 s (RFC 8200 section 4.5).
+    /// How long an incomplete datagram of IPv4 is kept (RFC 791 suggests 15 s; RFC 1122 60 s). Default 30 s. One of
+    /// IPv6 is kept for 60 s (RFC 8200 section 4.5).
     pub reass_timeout: Duration,
     /// ICMP errors and resets to closed ports a second at most (RFC 1812 4.3.2.8). Default 1000. A host gets a tenth of
     /// ICMPv6's errors at most (RFC 4443 2.4 f).
@@ -129,8 +129,8 @@ pub struct TcpConfig {
     #[doc(alias = "net.inet.tcp.cc.algorithm")]
     #[doc(alias = "tcp_congestion_control")]
     pub congestion: CongestionControl,
-    /// Retransmission timeout before a round trip was measured (RFC 6298 2.1: not less than 1 s, and a greater value may be
-    /// used). Default 1 s.
+    /// Retransmission timeout before a round trip was measured (RFC 6298 2.1: not less than 1 s, and a greater value
+    /// may be used). Default 1 s.
     #[doc(alias = "net.inet.tcp.rexmit_initial")]
     pub rto_initial: Duration,
     /// Lower bound of the retransmission timeout. RFC 6298 (2.4) says 1 s; like its peers we go to
@@ -155,8 +155,8 @@ pub struct TcpConfig {
     /// MUST-23: at least 3 minutes).
     #[doc(alias = "tcp_syn_retries")]
     pub syn_retransmits_max: u8,
-    /// From its third retransmission on, a SYN has no option but the MSS: some middleboxes drop SYNs with options that they do
-    /// not know. Default false, because such a connection has no SACK, no timestamps and small windows.
+    /// From its third retransmission on, a SYN has no option but the MSS: some middleboxes drop SYNs with options that
+    /// they do not know. Default false, because such a connection has no SACK, no timestamps and small windows.
     #[doc(alias = "net.inet.tcp.rexmit_drop_options")]
     pub syn_drops_options: bool,
     /// Retransmissions of a SYN-ACK before the half-open connection is forgotten. Default 5, which is after 63 s.
@@ -171,7 +171,8 @@ pub struct TcpConfig {
     /// stranger that guesses a number of the window can then end connections. For tests of old systems. Default no.
     #[doc(alias = "net.inet.tcp.insecure_rst")]
     pub insecure_reset: bool,
-    /// A SYN in the window ends a connection (RFC 793 3.9), instead of being challenged (RFC 5961 4.2). As above. Default no.
+    /// A SYN in the window ends a connection (RFC 793 3.9), instead of being challenged (RFC 5961 4.2). As above.
+    /// Default no.
     #[doc(alias = "net.inet.tcp.insecure_syn")]
     pub insecure_syn: bool,
     /// How long the stack uses a path MTU that an ICMP error reported. After that it tries the interface's MTU again
@@ -194,13 +195,14 @@ pub struct TcpConfig {
     /// How long an orphan, whose program has closed it, may stay in FIN-WAIT-2. Default 60 s.
     #[doc(alias = "net.inet.tcp.finwait2_timeout")]
     pub fin_wait_2_timeout: Duration,
-    /// Orphans whose data or FIN is not acknowledged at most; beyond that, and while buffers are short, the oldest is reset. An
-    /// orphan of which the peer takes less than half in nine minutes is given up in any case (RFC 6429). Default 32,768.
+    /// Orphans whose data or FIN is not acknowledged at most; beyond that, and while buffers are short, the oldest is
+    /// reset. An orphan of which the peer takes less than half in nine minutes is given up in any case (RFC 6429).
+    /// Default 32,768.
     #[doc(alias = "net.ipv4.tcp_max_orphans")]
     pub orphans_max: usize,
     /// Half-open connections of a listener, beside those of its backlog. Beyond them a SYN is answered with a cookie;
-    /// without cookies, and for an interceptor, the oldest make room. With 0 each SYN is answered with a cookie. Default
-    /// 1024.
+    /// without cookies, and for an interceptor, the oldest make room. With 0 each SYN is answered with a cookie.
+    /// Default 1024.
     #[doc(alias = "net.inet.tcp.syncache.cachelimit")]
     #[doc(alias = "tcp_max_syn_backlog")]
     pub half_open_max: usize,
@@ -220,24 +222,25 @@ pub struct TcpConfig {
     #[doc(alias = "net.inet.tcp.rfc1323")]
     #[doc(alias = "net.ipv4.tcp_timestamps")]
     pub timestamps: bool,
-    /// Scaled windows are offered, and used where the peer offers them too (RFC 7323 2). Without them no window is larger
-    /// than 65,535 bytes. Default true.
+    /// Scaled windows are offered, and used where the peer offers them too (RFC 7323 2). Without them no window is
+    /// larger than 65,535 bytes. Default true.
     #[doc(alias = "net.ipv4.tcp_window_scaling")]
     pub window_scaling: bool,
     /// Explicit congestion notification (RFC 3168, RFC 9768). Default [`EcnMode::Accept`].
     #[doc(alias = "net.inet.tcp.ecn.enable")]
     #[doc(alias = "net.ipv4.tcp_ecn")]
     pub ecn: EcnMode,
-    /// Retransmissions of a SYN that still offer ECN as the first one did, before the others leave the bits out (RFC 3168
-    /// 6.1.1.1). An offer of AccECN is repeated once more (RFC 9768 3.1.4.1). Default 0.
+    /// Retransmissions of a SYN that still offer ECN as the first one did, before the others leave the bits out (RFC
+    /// 3168 6.1.1.1). An offer of AccECN is repeated once more (RFC 9768 3.1.4.1). Default 0.
     #[doc(alias = "net.inet.tcp.ecn.maxretries")]
     pub ecn_syn_retransmits: u8,
     /// When segments carry the AccECN option. Default [`AccEcnOptionUse::Changed`].
     #[doc(alias = "net.ipv4.tcp_ecn_option")]
     pub accecn_option: AccEcnOptionUse,
-    /// ECN++: with AccECN, acknowledgements without data, retransmissions, probes of a window and FINs are ECN-capable too,
-    /// so that a router marks them where it would drop them. Default false: RFC 3168 6.1.4 to 6.1.6 forbids it, RFC 8311 4.3
-    /// allows it to experiments that an RFC describes, and draft-ietf-tcpm-generalized-ecn is not an RFC yet.
+    /// ECN++: with AccECN, acknowledgements without data, retransmissions, probes of a window and FINs are ECN-capable
+    /// too, so that a router marks them where it would drop them. Default false: RFC 3168 6.1.4 to 6.1.6 forbids it,
+    /// RFC 8311 4.3 allows it to experiments that an RFC describes, and draft-ietf-tcpm-generalized-ecn is not an RFC
+    /// yet.
     pub ecn_control_packets: bool,
     /// Out-of-order ranges a connection keeps at most. Default 256.
     pub reass_ranges_max: usize,
@@ -265,18 +268,18 @@ pub enum EcnMode {
 #[non_exhaustive]
 pub enum NagleForm {
     /// Any (RFC 896). The end of a large write waits for the next write or for an acknowledgement, and a bulk transfer
-    /// consists of full segments, whatever the sizes of its writes are. But the last bytes of an answer come a round trip after
-    /// the others, and later if the peer delays its acknowledgement.
+    /// consists of full segments, whatever the sizes of its writes are. But the last bytes of an answer come a round
+    /// trip after the others, and later if the peer delays its acknowledgement.
     AnySegment,
-    /// Another segment that is not full (RFC 9293 A.3, as on Linux). The end of a large write leaves at once, and many small writes
-    /// still make one small segment in a round trip.
+    /// Another segment that is not full (RFC 9293 A.3, as on Linux). The end of a large write leaves at once, and many
+    /// small writes still make one small segment in a round trip.
     #[doc(alias = "draft-minshall-nagle")]
     #[default]
     Minshall,
 }
 
-/// Which ICMP errors about a SYN end an attempt to connect. After the others it goes on, and the error is reported when it is
-/// given up. No error ends an established connection (RFC 5927 6).
+/// Which ICMP errors about a SYN end an attempt to connect. After the others it goes on, and the error is reported when
+/// it is given up. No error ends an established connection (RFC 5927 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum IcmpAborts {
@@ -285,8 +288,8 @@ pub enum IcmpAborts {
     /// Hard errors: no such port or protocol, forbidden by a filter (RFC 9293 3.9.2.2, SHLD-26).
     #[default]
     Hard,
-    /// Also those that may be transient: net or host unreachable, time exceeded, parameter problem. RFC 9293 3.9.2.2 (MUST-56)
-    /// forbids it to a host; RFC 5461 3 describes why hosts do it.
+    /// Also those that may be transient: net or host unreachable, time exceeded, parameter problem. RFC 9293 3.9.2.2
+    /// (MUST-56) forbids it to a host; RFC 5461 3 describes why hosts do it.
     All,
 }
 
@@ -296,12 +299,12 @@ pub enum IcmpAborts {
 pub enum AccEcnOptionUse {
     /// Never: the peer only gets the counter of packets.
     Off,
-    /// In the handshake, and after bytes arrived that it counts, with the counts that have ever changed. RFC 9768 3.2.3.3
-    /// recommends it: the option takes no room of data for counts that stay the same.
+    /// In the handshake, and after bytes arrived that it counts, with the counts that have ever changed. RFC 9768
+    /// 3.2.3.3 recommends it: the option takes no room of data for counts that stay the same.
     #[default]
     Changed,
-    /// With all counts in each segment that has room: a full segment has 12 bytes of data less. A peer then misses no count for
-    /// longer than one lost segment.
+    /// With all counts in each segment that has room: a full segment has 12 bytes of data less. A peer then misses no
+    /// count for longer than one lost segment.
     Always,
 }
 

@@ -17,11 +17,11 @@
 //! | any other, and groups | all ports but the one that it came from |
 //! | a protocol of a single link (LLDP, PAUSE) | none |
 //!
-//! Frames pass as they are: large segments whole, checksums not computed, storage shared where a frame goes to many ports
-//! (`m_copypacket`). The bridge does the offloads that a port's device lacks, as `Ifnet` does.
+//! Frames pass as they are: large segments whole, checksums not computed, storage shared where a frame goes to many
+//! ports (`m_copypacket`). The bridge does the offloads that a port's device lacks, as `Ifnet` does.
 //!
-//! The bridge trusts its stations: each may send from any address, and so receive the frames for another station. It does
-//! not read ARP or neighbour discovery.
+//! The bridge trusts its stations: each may send from any address, and so receive the frames for another station. It
+//! does not read ARP or neighbour discovery.
 
 //!
 //! It has no thread and no clock of its own: the thread that brings frames in also sends them. The depth of calls is

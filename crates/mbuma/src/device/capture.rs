@@ -3,8 +3,8 @@
 //! It is attached instead of the device that it wraps, and writes to a file or pipe.
 //!
 //! Frames are written unchanged: a segment of 64 KiB appears as one frame, and a checksum that is left to the device
-//! appears unfinished, as in tcpdump on a machine with offloads. A packet of IPv6 of more than 64 KiB has the option that says
-//! its length.
+//! appears unfinished, as in tcpdump on a machine with offloads. A packet of IPv6 of more than 64 KiB has the option
+//! that says its length.
 //!
 //! Invariants: frames of one direction of one queue are in order; a failing writer stops the capture, never
 //! the traffic. Frames that could not be written are counted ([`Capture::lost`]).

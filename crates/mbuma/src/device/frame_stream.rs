@@ -5,8 +5,8 @@
 //!   virtual machine <--reads--- | length | frame | ...                    <-- transmit
 //! ```
 //!
-//! A length has 32 bits, in network byte order, and counts the frame alone. One read takes in as many frames as there are,
-//! into clusters that stay their storage; one write sends as many as there is room for. A frame has no header of
+//! A length has 32 bits, in network byte order, and counts the frame alone. One read takes in as many frames as there
+//! are, into clusters that stay their storage; one write sends as many as there is room for. A frame has no header of
 //! offloads: checksums are complete both ways, and no packet is larger than the MTU.
 //!
 //! A [`FrameStream`] that has a listener serves one peer after the other, because a virtual machine may be started

@@ -5,11 +5,11 @@
 //!   | Ethernet | IPv6, length 0, next: hop-by-hop | jumbo option  | TCP ...   outside
 //! ```
 //!
-//! Inside of the stack such a packet has no option, as IPv4's has none: code that cuts packets handles both versions alike.
-//! Linux before 7.0 asks for the option, and so do programs that read captures.
+//! Inside of the stack such a packet has no option, as IPv4's has none: code that cuts packets handles both versions
+//! alike. Linux before 7.0 asks for the option, and so do programs that read captures.
 //!
-//! Locks: none. Sources: RFC 2675 section 2; Linux 5.19 to 6.19, `ipv6_has_hopopt_jumbo`: to cut the packet, it looks for the
-//! option in this place only.
+//! Locks: none. Sources: RFC 2675 section 2; Linux 5.19 to 6.19, `ipv6_has_hopopt_jumbo`: to cut the packet, it looks
+//! for the option in this place only.
 
 use mbuf::Packet;
 use wire::{EtherHeader, IpProto, Ipv6Header, Ipv6Jumbo};

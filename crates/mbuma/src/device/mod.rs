@@ -4,8 +4,8 @@
 //! transmits. A device calls the system, or another stack.
 //!
 //! A frame begins with its Ethernet header, or, on a device without Ethernet ([`Medium::Ip`]), with its IP header. Its
-//! packet header names the work left to do: a device that offers an offload in its [`Capabilities`] gets packets with that
-//! work undone, and finishes it or passes it on; for other devices the stack does it in software first.
+//! packet header names the work left to do: a device that offers an offload in its [`Capabilities`] gets packets with
+//! that work undone, and finishes it or passes it on; for other devices the stack does it in software first.
 
 use std::fmt::Debug;
 use std::io;
@@ -35,8 +35,8 @@ pub mod under_giant;
 pub mod vhost_user;
 mod vnet;
 
-/// The longest frame: an Ethernet header with a VLAN tag, and the largest IP packet. It may come at any MTU, since the other
-/// side may leave segments of any kind to us.
+/// The longest frame: an Ethernet header with a VLAN tag, and the largest IP packet. It may come at any MTU, since the
+/// other side may leave segments of any kind to us.
 const FRAME_MAX: usize = EtherHeader::LEN + 4 + u16::MAX as usize;
 
 /// Resets a device's counters of drops, for [`Device::take_drops`]. Relaxed: no data depends on the numbers.
@@ -144,8 +144,8 @@ pub trait Device: Send + Sync + Debug {
     /// The device is gone or broken; "nothing there now" is `Ok(false)`.
     fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool>;
 
-    /// Takes the counts of frames that the device itself had to drop since the last call: received ones, and those that it had
-    /// taken to send.
+    /// Takes the counts of frames that the device itself had to drop since the last call: received ones, and those that
+    /// it had taken to send.
     fn take_drops(&self) -> Vec<(DropReason, u64)> {
         Vec::new()
     }

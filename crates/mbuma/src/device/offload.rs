@@ -1,5 +1,5 @@
-//! Offloads that a device lacks, done in software: checksums are finished, large TCP segments are cut, and merged datagrams of
-//! one flow are split.
+//! Offloads that a device lacks, done in software: checksums are finished, large TCP segments are cut, and merged
+//! datagrams of one flow are split.
 //!
 //! A packet that is cut shares its payload with the pieces:
 //!
@@ -332,15 +332,16 @@ impl Cut {
     }
 }
 
-/// Gives the IPv4 header of a packet for which the total length has too few bits another one than 0. Each piece has its own.
+/// Gives the IPv4 header of a packet for which the total length has too few bits another one than 0. Each piece has its
+/// own.
 fn say_a_length(bytes: &mut [u8]) {
     if let Ok(ip) = Ipv4Header::parse_mut(bytes) {
         ip.set_total_len(u16::MAX);
     }
 }
 
-/// The version, the protocol, and the length of an IP header. Behind IPv6's own header comes the protocol's: a packet with
-/// extension headers is not cut.
+/// The version, the protocol, and the length of an IP header. Behind IPv6's own header comes the protocol's: a packet
+/// with extension headers is not cut.
 fn parse_ip(bytes: &[u8]) -> Result<(Version, IpProto, usize), ParseError> {
     if let Ok(ip) = Ipv6Header::parse(bytes) {
         return Ok((Version::V6, ip.next(), Ipv6Header::LEN));

@@ -1,7 +1,7 @@
 //! A TAP device: Ethernet frames from and to the kernel, over a file descriptor.
 //!
-//! A program opens the descriptor and attaches this device. The vnet header ([`Offloads::vnet_hdr`]) is before each frame;
-//! `readv` and `writev` move one frame a call.
+//! A program opens the descriptor and attaches this device. The vnet header ([`Offloads::vnet_hdr`]) is before each
+//! frame; `readv` and `writev` move one frame a call.
 //!
 //! A frame is read straight into clusters that stay its storage, and written straight from
 //! the mbufs it lies in:
@@ -12,10 +12,10 @@
 //! ```
 //!
 //! With the vnet header, checksums and 64 KiB segments are left to the other side in both directions; with
-//! [`Offloads::big_tcp`], segments of 272 KiB to the kernel. If the kernel refuses one of these, for want of memory in one
-//! piece, pieces of 64 KiB take its place.
-//! If there are no clusters, a frame is read into a spare buffer. A short one is copied into an mbuf, because it may be an
-//! acknowledgement, by which the stack frees clusters. A longer one is dropped: left in the kernel it would keep the
+//! [`Offloads::big_tcp`], segments of 272 KiB to the kernel. If the kernel refuses one of these, for want of memory in
+//! one piece, pieces of 64 KiB take its place.
+//! If there are no clusters, a frame is read into a spare buffer. A short one is copied into an mbuf, because it may be
+//! an acknowledgement, by which the stack frees clusters. A longer one is dropped: left in the kernel it would keep the
 //! descriptor readable for ever.
 //!
 //! Invariants: nothing is allocated from the heap for a frame, but for one of more than
@@ -52,8 +52,8 @@ pub struct TapOptions {
     pub offloads: Offloads,
 }
 
-/// One queue of a TAP device (linux/if_tun.h, linux/virtio_net.h): of one that [`Tap::open`] opens, or of a descriptor that the
-/// program got elsewhere.
+/// One queue of a TAP device (linux/if_tun.h, linux/virtio_net.h): of one that [`Tap::open`] opens, or of a descriptor
+/// that the program got elsewhere.
 #[derive(Debug)]
 pub struct Tap {
     file: File,

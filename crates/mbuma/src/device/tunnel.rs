@@ -5,8 +5,8 @@
 //!   stack <--receive--- [TunnelDevice] <==queue== TunnelEnd::give <--- the program's tunnel
 //! ```
 //!
-//! A packet is whole IP: the stack cuts segments to the MTU and finishes checksums before a program takes it. A packet that a
-//! program gives may be larger than the MTU. A descriptor becomes readable when packets were given, so that a
+//! A packet is whole IP: the stack cuts segments to the MTU and finishes checksums before a program takes it. A packet
+//! that a program gives may be larger than the MTU. A descriptor becomes readable when packets were given, so that a
 //! [`Runtime`](crate::Runtime) takes them in; a program that drives the stack itself polls the interface, as here.
 //! ```
 //! use std::sync::Arc;

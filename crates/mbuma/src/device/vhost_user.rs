@@ -112,8 +112,8 @@ struct VhostDrops {
 }
 
 impl VhostUser {
-    /// A card for the front-ends that connect to `listener`, one after the other. While there is none, frames are dropped.
-    /// Frames are copied into clusters of `pool`. `clock` is that of the stack.
+    /// A card for the front-ends that connect to `listener`, one after the other. While there is none, frames are
+    /// dropped. Frames are copied into clusters of `pool`. `clock` is that of the stack.
     ///
     /// # Errors
     /// The process has no descriptor left.

@@ -1,4 +1,5 @@
-//! The header that a virtual device puts before each frame: the checksum and the segmentation that the sender left undone.
+//! The header that a virtual device puts before each frame: the checksum and the segmentation that the sender left
+//! undone.
 //!
 //! ```text
 //!   0     1        2        4         6           8            10

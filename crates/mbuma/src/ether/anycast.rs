@@ -1,5 +1,5 @@
-//! Answers to solicitations for an anycast address of an interface: after a random delay, and without the override flag, so
-//! that the asking station keeps the first answer.
+//! Answers to solicitations for an anycast address of an interface: after a random delay, and without the override
+//! flag, so that the asking station keeps the first answer.
 //!
 //! Locks: none held here. Sources: RFC 4861 section 7.2.7, RFC 4291 section 2.6.1.
 

@@ -1,5 +1,5 @@
-//! An interface reports the groups that it is in, so that switches and routers send it the packets to these groups: those
-//! of IPv4 by IGMP, those of IPv6 by multicast listener discovery.
+//! An interface reports the groups that it is in, so that switches and routers send it the packets to these groups:
+//! those of IPv4 by IGMP, those of IPv6 by multicast listener discovery.
 //!
 //! The decisions are in [`ifnet::group_reports`](crate::ifnet::group_reports); [`igmp`] and [`mld`] have the messages.
 //!
@@ -54,9 +54,9 @@ pub(crate) fn run_timers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     }
 }
 
-/// A router asks; `body` has the bytes of the query from its group on. Returns whether it may ask so: one that can't name the
-/// senders of a group of source-specific multicast has another idea of these groups than its hosts, which should be seen
-/// (RFC 4604 section 2).
+/// A router asks; `body` has the bytes of the query from its group on. Returns whether it may ask so: one that can't
+/// name the senders of a group of source-specific multicast has another idea of these groups than its hosts, which
+/// should be seen (RFC 4604 section 2).
 #[must_use]
 pub(super) fn heard_query(
     batch: &mut Batch<'_>,

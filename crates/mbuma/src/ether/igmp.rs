@@ -30,7 +30,8 @@ const TOS: u8 = 0xc0;
 /// The option that makes routers examine a message (RFC 2113).
 const ALERT: [u8; 4] = [0x94, 4, 0, 0];
 
-/// The groups that the interface is in, but for the one that is never reported, each with the senders whose packets it takes.
+/// The groups that the interface is in, but for the one that is never reported, each with the senders whose packets it
+/// takes.
 pub(super) fn groups(ifp: &Ifnet) -> Vec<(IpAddr, SourceFilter)> {
     let mut all = ifp.groups.list();
     all.retain(|(group, _)| group.is_ipv4() && *group != ALL_SYSTEMS);
@@ -115,7 +116,8 @@ fn has_alert(packet: &Packet, header_len: usize) -> bool {
     Ipv4Header::parse(header).is_ok_and(|ip| ip.has_router_alert())
 }
 
-/// Sends a message from the interface's address, or from the unspecified one while there is none (RFC 9776 section 4.2.13).
+/// Sends a message from the interface's address, or from the unspecified one while there is none (RFC 9776 section
+/// 4.2.13).
 fn send(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, dst: Ipv4Addr, kind: u8, body: &[u8]) {
     let src = ifp.source_for(dst);
     match packet(&batch.stack.pool, src, dst, kind, body) {

@@ -8,10 +8,10 @@
 //!   [H|b1]--[b2]                          tso_segsz has the length of a piece
 //! ```
 //!
-//! A merged packet has the same form as one that a TAP or a network card merged: a large segment, with the length of a piece
-//! in its packet header. Merging drops the headers of all pieces but the first, so they must hold nothing else: a piece is
-//! merged only if it follows the one before directly, and if its headers differ from the first piece's in the sequence number,
-//! the IPv4 id, lengths and checksums alone.
+//! A merged packet has the same form as one that a TAP or a network card merged: a large segment, with the length of a
+//! piece in its packet header. Merging drops the headers of all pieces but the first, so they must hold nothing else: a
+//! piece is merged only if it follows the one before directly, and if its headers differ from the first piece's in the
+//! sequence number, the IPv4 id, lengths and checksums alone.
 //!
 //! | a frame | |
 //! |---|---|
@@ -20,11 +20,11 @@
 //! | with PSH, or shorter than the pieces before it | ends a merge |
 //! | with another acknowledgement, window, timestamp, TTL or ECN mark than the pieces before it | begins another merge |
 //!
-//! Segments of one connection stay in order. A batch of one frame, and an interface whose packets the stack forwards, pass
-//! unmerged: a forwarded packet would be summed, merged and cut again in vain.
+//! Segments of one connection stay in order. A batch of one frame, and an interface whose packets the stack forwards,
+//! pass unmerged: a forwarded packet would be summed, merged and cut again in vain.
 //!
-//! Invariants: a piece is merged only if its checksums are right, or were verified before; a segment with a wrong one goes up
-//! alone and is counted there. A merged packet fits IP's length field. Nothing stays here after the batch.
+//! Invariants: a piece is merged only if its checksums are right, or were verified before; a segment with a wrong one
+//! goes up alone and is counted there. A merged packet fits IP's length field. Nothing stays here after the batch.
 //! Locks: none. Sources: FreeBSD's tcp_lro, RFC 9293, RFC 6864 (ids of packets that must not be fragmented).
 
 use std::sync::Arc;

@@ -46,8 +46,8 @@ pub(super) fn begin_anew(batch: &Batch<'_>, ifp: &Ifnet) {
     }
 }
 
-/// The groups that it is in, without those that are never reported (RFC 9777 section 6), each with the senders whose packets it
-/// takes.
+/// The groups that it is in, without those that are never reported (RFC 9777 section 6), each with the senders whose
+/// packets it takes.
 pub(super) fn groups(batch: &Batch<'_>, ifp: &Ifnet) -> Vec<(IpAddr, SourceFilter)> {
     let own = ifp.addrs6.list().into_iter().map(|own| own.addr);
     let probed = ifp.host6.as_ref().map(|host| host.tentative());

@@ -1,5 +1,5 @@
-//! Ethernet: frames in and out, segments merged before IP ([`lro`]), the stations' addresses ([`arp`], [`nd`]) and groups
-//! ([`igmp`], [`mld`]).
+//! Ethernet: frames in and out, segments merged before IP ([`lro`]), the stations' addresses ([`arp`], [`nd`]) and
+//! groups ([`igmp`], [`mld`]).
 //!
 //! Sources: RFC 894 and RFC 2464 (IP over Ethernet), RFC 1122 section 2.
 

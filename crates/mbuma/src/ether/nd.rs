@@ -1,7 +1,7 @@
 //! Neighbour discovery: asks for the Ethernet address of an IPv6 address on a link, and answers such solicitations.
 //!
-//! The table of [`neighbour`](crate::neighbour) keeps the answers for a time. `icmp6` has checked the checksum and hands the
-//! messages in.
+//! The table of [`neighbour`](crate::neighbour) keeps the answers for a time. `icmp6` has checked the checksum and
+//! hands the messages in.
 //!
 //! Invariants: a message is accepted only from the link itself (hop limit 255), and only if all its options are valid.
 //! The stack answers for its own addresses only, and [later](super::anycast) for those that other routers may have too.
@@ -242,8 +242,8 @@ pub(crate) fn announce(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr) 
 }
 
 /// Tells the routers of the link a new address of ours, so that the first packet to it need not wait for a question
-/// (RFC 9131 section 6.1.2). It overrides nothing: a router that has an entry for the address keeps it. Sent once: a router
-/// that misses it asks.
+/// (RFC 9131 section 6.1.2). It overrides nothing: a router that has an entry for the address keeps it. Sent once: a
+/// router that misses it asks.
 pub(super) fn tell_routers(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Addr) {
     if is_link_local6(addr) || batch.stack.is_router_on(ifp) {
         return;

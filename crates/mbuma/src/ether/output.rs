@@ -95,8 +95,8 @@ pub(crate) fn frame(
     let _ = frame_with(batch, ifp, packet, dst, ethertype, 0, |_| ());
 }
 
-/// The same on an Ethernet; behind its header come `len` bytes more that `emit` writes, so that both headers need one piece
-/// of room.
+/// The same on an Ethernet; behind its header come `len` bytes more that `emit` writes, so that both headers need one
+/// piece of room.
 ///
 /// # Errors
 /// The packet was dropped, and counted, because there are no buffers.

@@ -1,7 +1,7 @@
 //! Frames from an interface's queue to its device.
 //!
-//! One thread a queue transmits ([`Queue::begin`](crate::ifnet::Queue::begin), [`Enqueued`](crate::ifnet::Enqueued)): it
-//! sends all frames that wait, until none do.
+//! One thread a queue transmits ([`Queue::begin`](crate::ifnet::Queue::begin), [`Enqueued`](crate::ifnet::Enqueued)):
+//! it sends all frames that wait, until none do.
 //!
 //! Locks: none held over a call of the device, but Giant, where the device needs that.
 

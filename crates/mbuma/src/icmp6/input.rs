@@ -73,7 +73,8 @@ fn parse(packet: &mut Packet, from: &Addressed<'_, Ipv6Addr>) -> Result<Icmp6Hea
     }
 }
 
-/// A ping to us, to a group that we are in, to an anycast address of ours, or to a foreign address that a socket here answers for.
+/// A ping to us, to a group that we are in, to an anycast address of ours, or to a foreign address that a socket here
+/// answers for.
 fn echo_request(
     batch: &mut Batch<'_>,
     packet: Packet,

@@ -20,8 +20,8 @@ use crate::icmp::limit::KeyedLimits;
 use crate::ifnet::IfIndex;
 use raw::Icmp6Sockets;
 
-/// The fraction of an interface's errors that may go to one host. By default that is 250 a second, 25 of them at once: the
-/// answers to traceroute's 16 probes.
+/// The fraction of an interface's errors that may go to one host. By default that is 250 a second, 25 of them at once:
+/// the answers to traceroute's 16 probes.
 const HOST_PART: u32 = 4;
 /// Limits for hosts, and for interfaces: those with the same hash share one. 14 KiB.
 const HOSTS: usize = 512;

@@ -1,7 +1,7 @@
 //! ICMPv6 messages that leave: errors to the sender of a packet, and answers to pings.
 //!
-//! Invariants: an error is never sent about an ICMPv6 error or redirect, nor to a source that is not one host, nor about a
-//! packet to a group, but where RFC 4443 section 2.4 e.3 asks for it; so no two hosts can keep each other busy.
+//! Invariants: an error is never sent about an ICMPv6 error or redirect, nor to a source that is not one host, nor
+//! about a packet to a group, but where RFC 4443 section 2.4 e.3 asks for it; so no two hosts can keep each other busy.
 //! Locks: none. Sources: RFC 4443 section 2.4.
 
 use std::net::Ipv6Addr;

@@ -2,8 +2,8 @@
 //! solicitations, to a program that advertises a router.
 //!
 //! Invariants: a type of message on an interface has one socket at most.
-//! Locks: the table (IFADDR, read-mostly), which output reads while it holds a socket's route: it says whether the stack has the
-//! anycast addresses of routers; each socket's queue (UDP).
+//! Locks: the table (IFADDR, read-mostly), which output reads while it holds a socket's route: it says whether the
+//! stack has the anycast addresses of routers; each socket's queue (UDP).
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ static TABLE: LockClass = LockClass::new("icmp6 sockets", order::IFADDR);
 /// Messages that wait for a program at most.
 const QUEUE_MAX: usize = 64;
 
-/// A message of an [`Icmp6Socket`](crate::socket::Icmp6Socket). Of one that arrived the checksum is right, and a message
-/// of neighbour discovery has passed the checks of RFC 4861 sections 6.1 and 8.1.
+/// A message of an [`Icmp6Socket`](crate::socket::Icmp6Socket). Of one that arrived the checksum is right, and a
+/// message of neighbour discovery has passed the checks of RFC 4861 sections 6.1 and 8.1.
 #[derive(Debug)]
 pub struct Icmp6Datagram {
     /// The sender.

@@ -3,8 +3,8 @@
 //!
 //! The router forwards the packet all the same.
 //!
-//! Invariants: only a neighbour is told, from the link-local address by which it knows the router, and no more often than it
-//! may get errors.
+//! Invariants: only a neighbour is told, from the link-local address by which it knows the router, and no more often
+//! than it may get errors.
 //! Locks: none. Sources: RFC 4861 sections 4.5 and 8.2.
 
 use std::net::Ipv6Addr;

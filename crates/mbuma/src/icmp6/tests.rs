@@ -21,8 +21,8 @@ fn a_host_gets_the_errors_of_one_traceroute_at_once() {
     }
 }
 
-/// Breaks if a host that forges sources gets more errors out of an interface than its limit, or uses up the limit of another
-/// interface.
+/// Breaks if a host that forges sources gets more errors out of an interface than its limit, or uses up the limit of
+/// another interface.
 #[test]
 fn i4_each_interface_has_its_limit() {
     let mut random = Random::from_seed(1);

@@ -1,5 +1,5 @@
-//! Advertisements of an interface's anycast addresses that wait for their times: several routers may have such an address,
-//! and must not all answer a solicitation at once.
+//! Advertisements of an interface's anycast addresses that wait for their times: several routers may have such an
+//! address, and must not all answer a solicitation at once.
 //!
 //! Invariants: at most [`WAITING_MAX`] wait, one for each target and destination. A solicitation beyond that gets no
 //! answer, and its sender repeats it.
@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn waiting_advertisements_are_few_and_leave_at_their_times() {
-        // Breaks if a station that repeats its question gets several answers, a scan makes the list grow without end, or an
-        // answer leaves early, twice, or never.
+        // Breaks if a station that repeats its question gets several answers, a scan makes the list grow without end,
+        // or an answer leaves early, twice, or never.
         let adverts = DelayedAdverts::new();
         let begin = Time::from_secs(1);
         let advert = |n: u16| DelayedAdvert {

@@ -36,9 +36,9 @@ pub struct IfConfig {
     /// reverse path forwarding, RFC 3704 section 2.2), so that the link's stations can't use the addresses of others. A
     /// sender over IPv6 gets an error (RFC 4443 section 3.1, code 5), one over IPv4 none.
     ///
-    /// This costs one more look-up of a route for each forwarded packet. Over IPv4 between two links, with a datagram of 64
-    /// bytes, these are 377 instructions beside 3,926 for all else, and 565 beside 4,112 with 50 more routes (callgrind, release
-    /// build for x86-64).
+    /// This costs one more look-up of a route for each forwarded packet. Over IPv4 between two links, with a datagram
+    /// of 64 bytes, these are 377 instructions beside 3,926 for all else, and 565 beside 4,112 with 50 more routes
+    /// (callgrind, release build for x86-64).
     #[doc(alias = "rp_filter")]
     #[doc(alias = "verrevpath")]
     pub verify_source: bool,

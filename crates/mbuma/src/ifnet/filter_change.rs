@@ -24,10 +24,12 @@ pub enum GroupError {
     /// There is no such interface.
     #[error("there is no such interface")]
     NoInterface,
-    /// The socket is not bound to its port on all addresses of the group's version of IP, so it gets no datagrams to groups.
+    /// The socket is not bound to its port on all addresses of the group's version of IP, so it gets no datagrams to
+    /// groups.
     #[error("the socket is not bound to a port on all addresses of the group's version of IP")]
     BadSocket,
-    /// The group is no group, or one of interface-local scope; or no host that sends to it can have the source's address.
+    /// The group is no group, or one of interface-local scope; or no host that sends to it can have the source's
+    /// address.
     #[error(
         "the address is not one of a group, or the source's is not one of a host that sends to it"
     )]
@@ -38,7 +40,8 @@ pub enum GroupError {
     /// The socket is not in the group, or has not listed the source.
     #[error("the socket is not in the group, or has not listed the source")]
     NotMember,
-    /// The socket has joined the group for all senders but some, and the call is for a list of some senders; or the reverse.
+    /// The socket has joined the group for all senders but some, and the call is for a list of some senders; or the
+    /// reverse.
     #[error("the socket has joined the group for the other kind of list of senders")]
     OtherMode,
     /// The socket is in too many groups of the interface, or the interface is.
@@ -49,7 +52,8 @@ pub enum GroupError {
         "the filters of this group have too many sources: 64 at most, those of all members together"
     )]
     ManySources,
-    /// The group is one of source-specific multicast (232/8, ff3x::/32): a socket joins it for named senders only (RFC 4604).
+    /// The group is one of source-specific multicast (232/8, ff3x::/32): a socket joins it for named senders only (RFC
+    /// 4604).
     #[error("the group is one of source-specific multicast: it is joined for named senders only")]
     SendersNeeded,
 }

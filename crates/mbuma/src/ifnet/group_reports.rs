@@ -1,8 +1,9 @@
-//! The groups of one version of IP that an interface reports to multicast routers and to switches: the list, and the time
-//! of the next report.
+//! The groups of one version of IP that an interface reports to multicast routers and to switches: the list, and the
+//! time of the next report.
 //!
-//! IGMP and multicast listener discovery (MLD) say the same, so this is one machine for both. Data only: each call returns
-//! the [`GroupReport`]s that are due, which [`ether::igmp`](crate::ether::igmp) and [`ether::mld`](crate::ether::mld) send.
+//! IGMP and multicast listener discovery (MLD) say the same, so this is one machine for both. Data only: each call
+//! returns the [`GroupReport`]s that are due, which [`ether::igmp`](crate::ether::igmp) and
+//! [`ether::mld`](crate::ether::mld) send.
 //!
 //! | event | report |
 //! |---|---|
@@ -12,16 +13,16 @@
 //! | the form changes | answers and repetitions that are under way are given up |
 //!
 //! A change to or from a list of excluded sources is reported with the whole list (TO_IN, TO_EX), another one with the
-//! sources that changed (ALLOW, BLOCK). A change that comes before earlier ones were reported often enough is merged with
-//! them: see [`ReportedGroup`].
+//! sources that changed (ALLOW, BLOCK). A change that comes before earlier ones were reported often enough is merged
+//! with them: see [`ReportedGroup`].
 //!
 //! Invariants: a group is in the list once; a group that was left stays in it until that was reported. The length of
 //! the list is bounded, because the interface's addresses and joined groups are; a group has at most [`SOURCES_MAX`]
 //! sources, and remembers no more of those that routers ask for. Locks: `list` (GROUPS), under which the lists
-//! of addresses and groups are read (IFADDR), and `state` (IFADDR), under which nothing is called. `models/groups.rs` tries the
-//! orders of threads that join and leave.
-//! Sources: RFC 9777 sections 6, 8.2.1 and 9 (as RFC 3810), RFC 2710 section 4, RFC 3590 (the source); the same for IGMP: RFC 9776
-//! sections 5, 7.2 and 8 (as RFC 3376), RFC 2236 sections 3 and 4; RFC 4604 (source-specific multicast).
+//! of addresses and groups are read (IFADDR), and `state` (IFADDR), under which nothing is called. `models/groups.rs`
+//! tries the orders of threads that join and leave.
+//! Sources: RFC 9777 sections 6, 8.2.1 and 9 (as RFC 3810), RFC 2710 section 4, RFC 3590 (the source); the same for
+//! IGMP: RFC 9776 sections 5, 7.2 and 8 (as RFC 3376), RFC 2236 sections 3 and 4; RFC 4604 (source-specific multicast).
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -43,11 +44,11 @@ static STATE: LockClass = LockClass::new("reports of groups", order::IFADDR);
 const ROBUSTNESS: u8 = 2;
 /// The time within which a change is reported again (Unsolicited Report Interval).
 const CHANGE_INTERVAL: Duration = Duration::from_secs(1);
-/// Between two answers at least, however often stations ask, and with however short a limit: an answer may be many messages,
-/// and the querier's last limit is a second by default.
+/// Between two answers at least, however often stations ask, and with however short a limit: an answer may be many
+/// messages, and the querier's last limit is a second by default.
 const ANSWER_PAUSE: Duration = Duration::from_millis(10);
-/// How long a router of an older version counts as present after its last query: robustness times its query interval, plus
-/// a response interval (RFC 9777 section 9.12, RFC 9776 section 8.12).
+/// How long a router of an older version counts as present after its last query: robustness times its query interval,
+/// plus a response interval (RFC 9777 section 9.12, RFC 9776 section 8.12).
 const OLDER_PRESENT: Duration = Duration::from_secs(2 * 125 + 10);
 /// Bytes of the records of a message of MLD at most: it fits the smallest MTU, behind the headers of IPv6, its options
 /// and ICMPv6.
@@ -211,8 +212,8 @@ impl GroupReports {
         self.change(now, |state| state.queried(now, query, sources, random));
     }
 
-    /// Another listener has sent a report of an older version: one report of the group is enough (RFC 2710 section 4, RFC
-    /// 2236 section 3).
+    /// Another listener has sent a report of an older version: one report of the group is enough (RFC 2710 section 4,
+    /// RFC 2236 section 3).
     pub(crate) fn heard(&self, now: Time, group: IpAddr) {
         self.change(now, |state| {
             if state.version != GroupVersion::Sources
@@ -254,8 +255,8 @@ impl GroupReports {
 }
 
 impl ReportState {
-    /// Sets the version in which to report: that of the oldest router that counts as present. With another version, answers are
-    /// no longer due, nor are repetitions; but a change that no report had yet is reported.
+    /// Sets the version in which to report: that of the oldest router that counts as present. With another version,
+    /// answers are no longer due, nor are repetitions; but a change that no report had yet is reported.
     fn set_version(&mut self, now: Time) {
         let mut present = self.older_until.iter().filter(|(_, until)| now < *until);
         let oldest = present.next();
@@ -385,8 +386,8 @@ impl ReportedGroup {
         }
     }
 
-    /// Changes the filter; returns whether it was another. The change is merged with those that must be reported again (RFC
-    /// 9777 section 6.1).
+    /// Changes the filter; returns whether it was another. The change is merged with those that must be reported again
+    /// (RFC 9777 section 6.1).
     fn set_filter(&mut self, filter: SourceFilter, robustness: u8) -> bool {
         if filter == self.filter {
             return false;
@@ -453,8 +454,8 @@ impl ReportedGroup {
         self.count_report();
     }
 
-    /// Schedules an answer about `sources`, about all if there are none, and no later than one that is scheduled already. More
-    /// sources than a filter has are not remembered: an answer about all says as much.
+    /// Schedules an answer about `sources`, about all if there are none, and no later than one that is scheduled
+    /// already. More sources than a filter has are not remembered: an answer about all says as much.
     fn answer_at(&mut self, at: Time, sources: &[IpAddr]) {
         let Some(answer) = &mut self.answer else {
             let sources = sources.to_vec();

@@ -1,9 +1,9 @@
-//! The groups, of both versions of IP, that programs joined on an interface, beside the groups of every station, and the
-//! senders whose packets they take.
+//! The groups, of both versions of IP, that programs joined on an interface, beside the groups of every station, and
+//! the senders whose packets they take.
 //!
-//! Invariants: a group is there once, with at least one member, and with sources of its own version of IP alone; its filter
-//! is that of its members together, and has at most [`SOURCES_MAX`] sources. Locks: the list (IFADDR, read-mostly), innermost
-//! but for memory.
+//! Invariants: a group is there once, with at least one member, and with sources of its own version of IP alone; its
+//! filter is that of its members together, and has at most [`SOURCES_MAX`] sources. Locks: the list (IFADDR,
+//! read-mostly), innermost but for memory.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -106,8 +106,8 @@ impl Groups {
         self.with(group, |_| ()).is_some()
     }
 
-    /// Whether a socket gets packets from `source` to `group`: if its own filter takes them, or, if it has none, that of a
-    /// shared membership; `None`: no member says anything about it (RFC 9777 section 4.2).
+    /// Whether a socket gets packets from `source` to `group`: if its own filter takes them, or, if it has none, that
+    /// of a shared membership; `None`: no member says anything about it (RFC 9777 section 4.2).
     pub(crate) fn delivers(&self, group: IpAddr, source: IpAddr, socket: SocketId) -> Option<bool> {
         let delivers = |joined: &JoinedGroup| {
             if let Some(own) = joined.filter_of(MemberId::Socket(socket)) {
@@ -234,10 +234,11 @@ impl GroupList {
         self.set(group, id, None).unwrap_or(true)
     }
 
-    /// Sets a member's filter, or removes the member; returns whether the group's filter changed. After an error nothing has.
+    /// Sets a member's filter, or removes the member; returns whether the group's filter changed. After an error
+    /// nothing has.
     ///
-    /// A member's sources count also where another member's filter hides them, so that the group never has too many when a
-    /// member leaves.
+    /// A member's sources count also where another member's filter hides them, so that the group never has too many
+    /// when a member leaves.
     fn set(
         &mut self,
         group: IpAddr,

@@ -12,9 +12,9 @@
 //! | a temporary address | it is nearly deprecated | there is [another](temporary) beside it |
 //! | a router, a prefix of the link | its lifetime | its route is removed |
 //!
-//! Invariants: a tentative address that is not optimistic is not among the interface's own, so it takes in and sends nothing.
-//! Each list has a bound,
-//! and what is beyond it is ignored: a station that invents routers or prefixes evicts none that is in use.
+//! Invariants: a tentative address that is not optimistic is not among the interface's own, so it takes in and sends
+//! nothing. Each list has a bound, and what is beyond it is ignored: a station that invents routers or prefixes evicts
+//! none that is in use.
 //! Locks: `state` (IFADDR), under which nothing is called.
 //! Sources: RFC 4861 section 6.3, RFC 4862 section 5, RFC 6724, RFC 7217, RFC 7527, RFC 7559,
 //! RFC 4429, RFC 8981.
@@ -147,7 +147,8 @@ impl Host6 {
         wanted && !planted(StackFault::StableSource)
     }
 
-    /// Whether the address is used while it is being probed: other stations must not learn it from us (RFC 4429 section 3.3).
+    /// Whether the address is used while it is being probed: other stations must not learn it from us (RFC 4429 section
+    /// 3.3).
     pub(crate) fn is_optimistic(&self, addr: Ipv6Addr) -> bool {
         let state = self.state.lock();
         state.tentative.optimistic().any(|known| known == addr)

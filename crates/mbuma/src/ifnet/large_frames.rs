@@ -2,8 +2,8 @@
 //!
 //! A device that refuses them all would stop a connection: each retransmission timeout sends small segments, the window
 //! grows, and the next packet is too large again. So after three batches in a row of which the device may have refused
-//! each large frame, the interface sends none for a while. Then it sends them again, and the next refusal ends that: a device
-//! may have refused them because it was down, or without memory, and not for their size.
+//! each large frame, the interface sends none for a while. Then it sends them again, and the next refusal ends that: a
+//! device may have refused them because it was down, or without memory, and not for their size.
 //!
 //! Frames without room say nothing, and neither does a batch of which the device refused all frames, small ones too.
 //!
@@ -42,7 +42,8 @@ impl FrameCounts {
         self.large += usize::from(len > COUNTED_MAX);
     }
 
-    /// The large ones and all, without those that are left. A device that delays frames may leave some of an earlier batch.
+    /// The large ones and all, without those that are left. A device that delays frames may leave some of an earlier
+    /// batch.
     fn without(self, left: Self) -> (usize, usize) {
         let large = self.large.saturating_sub(left.large);
         (large, self.all.saturating_sub(left.all))
@@ -123,8 +124,8 @@ mod tests {
 
     #[test]
     fn only_a_device_that_refuses_each_large_frame_gets_none() {
-        // Breaks when a device that refused one for want of memory gets small frames, or one that refuses all is offered them
-        // for ever.
+        // Breaks when a device that refused one for want of memory gets small frames, or one that refuses all is
+        // offered them for ever.
         let frames = LargeFrames::default();
         for _ in 0..10 {
             frames.note(NOW, counts(5, 4), NONE, 4);
@@ -164,8 +165,8 @@ mod tests {
 
     #[test]
     fn large_frames_are_tried_again() {
-        // Breaks when a device that was down for three batches gets small frames for ever, or when each trial of one that refuses
-        // all costs three batches.
+        // Breaks when a device that was down for three batches gets small frames for ever, or when each trial of one
+        // that refuses all costs three batches.
         let frames = LargeFrames::default();
         let refuse = |now| frames.note(now, counts(1, 1), NONE, 1);
         (0..PATIENCE).for_each(|_| refuse(NOW));

@@ -114,8 +114,8 @@ impl SourceFilter {
         self.sources.binary_search(&source).is_ok()
     }
 
-    /// The filter of an interface whose members have these: it takes the packets that any of them takes (RFC 9777 section
-    /// 4.2).
+    /// The filter of an interface whose members have these: it takes the packets that any of them takes (RFC 9777
+    /// section 4.2).
     pub(crate) fn of_members<'a>(members: impl Iterator<Item = &'a Self> + Clone) -> Self {
         let of_mode = |mode| members.clone().filter(move |filter| filter.mode == mode);
         let included =
@@ -154,8 +154,8 @@ mod tests {
     }
 
     proptest! {
-        /// Breaks if an interface takes a packet that no member takes, or drops one that a member takes; or if two filters of one
-        /// mode differ in other sources than they say.
+        /// Breaks if an interface takes a packet that no member takes, or drops one that a member takes; or if two
+        /// filters of one mode differ in other sources than they say.
         #[test]
         fn m1_an_interface_takes_what_a_member_takes(
             members in prop::collection::vec((any::<bool>(), prop::collection::vec(0..8_u8, 0..6)), 0..5),

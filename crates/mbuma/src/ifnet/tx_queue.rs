@@ -1,12 +1,12 @@
 //! The frames that wait for one of an interface's devices.
 //!
-//! The queue, mutex and state of seed 003: a thread that finds the queue idle becomes the transmitter; all other threads
-//! only add frames, and the transmitter sends these too before it stops.
+//! The queue, mutex and state of seed 003: a thread that finds the queue idle becomes the transmitter; all other
+//! threads only add frames, and the transmitter sends these too before it stops.
 //!
 //! The transmitter's batch keeps the frames that it sends itself, and adds to them without the lock while no other
 //! thread's frames wait. So a packet of a quiet interface takes no lock here, but two changes of the state. No frame of
-//! a connection overtakes another: each is added while the connection is locked, so a thread that adds the next one sees
-//! that the former waits.
+//! a connection overtakes another: each is added while the connection is locked, so a thread that adds the next one
+//! sees that the former waits.
 //!
 //! Invariant: while frames wait, the state is More, or their thread is about to make it so under the lock.
 //! Locks: that of the queue (class IFQUEUE).

@@ -22,9 +22,9 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// The rank of the destination: the least is the best. Rules 1 (it is usable), 2 (its source has its scope), 3 (and is
-    /// not deprecated), 5 (and has its label), 6 (its precedence), 8 (the smaller scope) and 9 (the longest prefix in
-    /// common with the source); 4 and 7 are about home addresses and tunnels.
+    /// The rank of the destination: the least is the best. Rules 1 (it is usable), 2 (its source has its scope), 3 (and
+    /// is not deprecated), 5 (and has its label), 6 (its precedence), 8 (the smaller scope) and 9 (the longest prefix
+    /// in common with the source); 4 and 7 are about home addresses and tunnels.
     pub(crate) fn rank(&self, table: &PolicyTable) -> impl Ord + use<> {
         let (dst, src) = (mapped(self.dst), self.src.map(mapped));
         let is_like_src = |like: &dyn Fn(Ipv6Addr) -> bool| src.is_some_and(like);
@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn destinations_are_ordered_as_in_rfc_6724() {
-        // Breaks if a program tries an address first that is worse by a rule of section 6: the examples of section 10.2.
+        // Breaks if a program tries an address first that is worse by a rule of section 6: the examples of section
+        // 10.2.
         first_is_better(
             ("2001:db8:1::1", "2001:db8:1::2"),
             ("198.51.100.121", "169.254.13.78"),

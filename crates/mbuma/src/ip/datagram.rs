@@ -13,8 +13,8 @@
 //! Both versions of IP have the same machine; [`Fragment`] is the part of it that differs.
 //!
 //! Invariants: the runs are sorted, and there is a gap between any two; `have` is the sum of their lengths; no run
-//! reaches past `total` once that is known. So the datagram is whole when the two are equal. `starts` is sorted, and has the
-//! beginning of each run.
+//! reaches past `total` once that is known. So the datagram is whole when the two are equal. `starts` is sorted, and
+//! has the beginning of each run.
 //! Locks: none. Sources: RFC 791 section 3.2, RFC 815, RFC 3168 section 5.3, RFC 5722, RFC 8200 section 4.5.
 
 use std::fmt::Debug;

@@ -1,5 +1,5 @@
-//! The part of forwarding that both versions of IP have: large packets whose pieces must fit the next link, and checksums
-//! that are left to a device.
+//! The part of forwarding that both versions of IP have: large packets whose pieces must fit the next link, and
+//! checksums that are left to a device.
 //!
 //! Invariants: only the headers are written; a part of them that others share is copied first.
 //! Locks: none.

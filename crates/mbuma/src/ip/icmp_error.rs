@@ -25,8 +25,8 @@ pub enum IcmpError {
     /// Its source address is valid only on its own link, and its destination is on another (RFC 4443 section 3.1, code
     /// 2). IPv4 has no such error.
     BeyondScope,
-    /// Packets with its source address may not come by the link by which it came (RFC 4443 section 3.1, code 5). IPv4 has
-    /// no such error.
+    /// Packets with its source address may not come by the link by which it came (RFC 4443 section 3.1, code 5). IPv4
+    /// has no such error.
     SourcePolicy,
     /// The route to its destination rejects all packets (RFC 4443 section 3.1, code 6). IPv4 has no such error.
     RejectRoute,

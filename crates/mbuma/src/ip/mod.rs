@@ -156,8 +156,8 @@ impl Service {
     }
 }
 
-/// How a packet is to be sent to a group, beside its [`Service`], whose TTL then means what it says: 0 keeps the packet in this
-/// stack.
+/// How a packet is to be sent to a group, beside its [`Service`], whose TTL then means what it says: 0 keeps the packet
+/// in this stack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ToGroup {
     /// The interface to send by, if the sender chose one.

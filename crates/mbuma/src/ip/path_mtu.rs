@@ -1,12 +1,12 @@
 //! The path MTUs that routers report, for new connections and for datagrams over IPv6, which are fragmented to fit.
 //!
-//! A report counts only for packets of the protocol that found it credible. A host that sees none of our packets can make us
-//! send a packet whose bytes it knows (by a ping from a forged source, or a request to a service over UDP), and report that
-//! packet as too large; a report about TCP must quote a sequence number in flight. RFC 8201 section 5.2 would share the
-//! result among protocols: then such a host could make the segments of TCP, and all datagrams, small.
+//! A report counts only for packets of the protocol that found it credible. A host that sees none of our packets can
+//! make us send a packet whose bytes it knows (by a ping from a forged source, or a request to a service over UDP), and
+//! report that packet as too large; a report about TCP must quote a sequence number in flight. RFC 8201 section 5.2
+//! would share the result among protocols: then such a host could make the segments of TCP, and all datagrams, small.
 //!
-//! Invariants: at most [`PATHS_MAX`] paths of a protocol, of which the oldest is evicted; no MTU is below the minimum of its
-//! version of IP.
+//! Invariants: at most [`PATHS_MAX`] paths of a protocol, of which the oldest is evicted; no MTU is below the minimum
+//! of its version of IP.
 //! A report is valid for [`LIFETIME`], then larger packets are tried again; a later report may lower the path's MTU and
 //! never raises it. Locks: the table (ROUTE, read-mostly); while it is empty a sender takes no lock. Sources: RFC 8201
 //! sections 4 and 5.2, 5.3, RFC 1191 section 6.3, RFC 5927 section 7.

@@ -133,8 +133,8 @@ impl<F: Fragment> Reassembler<F> {
         assemble(batch, whole, meta.iface, meta.stamp_ns)
     }
 
-    /// Makes an entry for the datagram if it has none. If the sender or its network has its share, the oldest entry of that one
-    /// is evicted; if there is no room, the oldest of all.
+    /// Makes an entry for the datagram if it has none. If the sender or its network has its share, the oldest entry of
+    /// that one is evicted; if there is no room, the oldest of all.
     fn open(
         &self,
         table: &mut Incomplete<F>,

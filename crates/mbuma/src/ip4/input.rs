@@ -182,8 +182,8 @@ fn admit(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv4Info, arrival: Arrival) -> A
     Admission::Ours(DestScope::Foreign)
 }
 
-/// The scope of a broadcast or group address, if this stack is among its stations. UDP drops the datagrams of senders that no
-/// program wants.
+/// The scope of a broadcast or group address, if this stack is among its stations. UDP drops the datagrams of senders
+/// that no program wants.
 fn group_scope(ifp: &Ifnet, dst: Ipv4Addr) -> Option<DestScope> {
     if ifp.is_broadcast(dst) {
         return Some(DestScope::Broadcast);
@@ -196,9 +196,9 @@ pub(super) fn is_member(ifp: &Ifnet, group: Ipv4Addr) -> bool {
     group == ALL_SYSTEMS || ifp.groups.has(group.into())
 }
 
-/// Whether the source address is valid (RFC 1122 3.2.1.3): no group, no broadcast, and none of our own addresses unless the
-/// packet comes from ourselves. A host without an address may only send broadcasts, by UDP (RFC 2131 4.1), and messages
-/// about groups (RFC 9776 section 4.2.13), as a switch without one does.
+/// Whether the source address is valid (RFC 1122 3.2.1.3): no group, no broadcast, and none of our own addresses unless
+/// the packet comes from ourselves. A host without an address may only send broadcasts, by UDP (RFC 2131 4.1), and
+/// messages about groups (RFC 9776 section 4.2.13), as a switch without one does.
 fn may_send(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv4Info, arrival: Arrival) -> bool {
     if arrival == Arrival::Loopback {
         return true;

@@ -1,7 +1,7 @@
 //! IP packets that leave.
 //!
-//! Invariants: every packet that comes here is queued somewhere, or dropped and counted, but for one to a group that must not
-//! leave this stack.
+//! Invariants: every packet that comes here is queued somewhere, or dropped and counted, but for one to a group that
+//! must not leave this stack.
 //! Locks: none held here; the caller may hold a connection's.
 //! Sources: RFC 791, RFC 1122 sections 3.2.1 and 3.3.1, RFC 6864, RFC 1112 section 6.1 (groups).
 
@@ -223,8 +223,8 @@ pub(super) fn to_link(
     Ok(())
 }
 
-/// This stack gets a copy of what it sends to all stations of a link, because it is one of them: devices do not receive what they
-/// send.
+/// This stack gets a copy of what it sends to all stations of a link, because it is one of them: devices do not receive
+/// what they send.
 #[doc(alias = "IFF_SIMPLEX")]
 fn hear_own_broadcast(batch: &mut Batch<'_>, ifp: &Ifnet, packet: &mut Packet) {
     let Ok(copy) = packet.copy_packet() else {

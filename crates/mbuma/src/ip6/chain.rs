@@ -1,9 +1,10 @@
 //! The extension headers of a packet for this host: parsing, and errors in them.
 //!
-//! Invariants: at most [`HEADERS_MAX`] headers and [`BYTES_MAX`] bytes are parsed, which bounds the cost of a packet. Headers
-//! are accepted in any order and number, except that hop-by-hop options must be first (RFC 8200 section 4.1). Locks: none.
-//! Sources: RFC 8200 section 4, RFC 2675 (jumbograms), RFC 5095 (routing type 0), RFC 6946 (atomic fragments), RFC 7045, RFC
-//! 7112.
+//! Invariants: at most [`HEADERS_MAX`] headers and [`BYTES_MAX`] bytes are parsed, which bounds the cost of a packet.
+//! Headers are accepted in any order and number, except that hop-by-hop options must be first (RFC 8200 section 4.1).
+//! Locks: none.
+//! Sources: RFC 8200 section 4, RFC 2675 (jumbograms), RFC 5095 (routing type 0), RFC 6946 (atomic fragments), RFC
+//! 7045, RFC 7112.
 
 use mbuf::{Packet, PullupError};
 use wire::{
@@ -246,7 +247,8 @@ fn examine_options(header: Ipv6ExtHeader<'_>, lens: Option<Lengths>) -> Result<b
     Ok(is_jumbo)
 }
 
-/// Checks the length of a packet in an option at `at` (RFC 2675 section 3). Only short frames are padded, so it is exact.
+/// Checks the length of a packet in an option at `at` (RFC 2675 section 3). Only short frames are padded, so it is
+/// exact.
 fn examine_jumbo(option: Ipv6Option<'_>, at: usize, lens: Lengths) -> Result<(), ChainFault> {
     const LENGTH_OFFSET: usize = 2;
     let Ok(len) = option.data.try_into().map(u32::from_be_bytes) else {

@@ -213,15 +213,15 @@ fn may_send(batch: &Batch<'_>, ifp: &Ifnet, info: &Ipv6Info, arrival: Arrival) -
     !is_martian_source6(src) && !ifp.owns6(src) && !batch.stack.routes6.is_local(src)
 }
 
-/// The groups that a station is in: its [own](is_own_group), and those that programs joined, for any sender: a router's query
-/// for listeners of one group is sent to that group, and the router is none of the group's senders (RFC 9777 section 5.1.15).
-/// UDP drops the datagrams that no program wants.
+/// The groups that a station is in: its [own](is_own_group), and those that programs joined, for any sender: a router's
+/// query for listeners of one group is sent to that group, and the router is none of the group's senders (RFC 9777
+/// section 5.1.15). UDP drops the datagrams that no program wants.
 pub(super) fn is_member(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr) -> bool {
     is_own_group(batch, ifp, group) || ifp.groups.has(group.into())
 }
 
-/// The groups that a station is in without a program: all nodes, all routers if it is one, the solicited-node groups of its
-/// addresses (RFC 4291 section 2.8), anycast ones included.
+/// The groups that a station is in without a program: all nodes, all routers if it is one, the solicited-node groups of
+/// its addresses (RFC 4291 section 2.8), anycast ones included.
 pub(crate) fn is_own_group(batch: &Batch<'_>, ifp: &Ifnet, group: Ipv6Addr) -> bool {
     let all = group == ALL_NODES || (group == ALL_ROUTERS && batch.stack.is_router_on(ifp));
     let probed = || {

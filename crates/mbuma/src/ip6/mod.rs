@@ -11,7 +11,8 @@
 //!
 //! For received packets, [`protosw`](crate::protosw) calls this layer, and this layer calls `protosw`. A stack is an
 //! IPv6 host, and a router if it forwards. The path MTUs that routers report are kept for all senders
-//! ([`path_mtu`](crate::ip::path_mtu)). Locks: reassembly's table (REASS). Sources: RFC 8200, RFC 4291, RFC 6724, RFC 6437.
+//! ([`path_mtu`](crate::ip::path_mtu)). Locks: reassembly's table (REASS). Sources: RFC 8200, RFC 4291, RFC 6724, RFC
+//! 6437.
 
 use std::time::Duration;
 

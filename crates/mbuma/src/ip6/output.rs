@@ -1,7 +1,8 @@
 //! IPv6 packets that leave.
 //!
-//! Invariants: every packet that comes here is queued somewhere, or dropped and counted, but for one to a group that must not
-//! leave this stack. A packet to or from a link-local address, or to a group of a link, stays on the link that its zone names.
+//! Invariants: every packet that comes here is queued somewhere, or dropped and counted, but for one to a group that
+//! must not leave this stack. A packet to or from a link-local address, or to a group of a link, stays on the link that
+//! its zone names.
 //! Locks: none held here; the caller may hold a connection's.
 //! Sources: RFC 8200, RFC 4007 section 6 (zones), RFC 4861 section 5.2.
 
@@ -239,7 +240,8 @@ fn to_ourselves(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet) -> Resu
     }
 }
 
-/// Puts the IPv6 header before a packet that begins with the header `next`. If 16 bits can't say its length, the header says 0.
+/// Puts the IPv6 header before a packet that begins with the header `next`. If 16 bits can't say its length, the header
+/// says 0.
 pub(super) fn prepend_header(packet: &mut Packet, to: &Send6, next: IpProto) -> Result<(), NoBufs> {
     let Send { src, dst, service } = to.send;
     let fields = Ipv6Fields {

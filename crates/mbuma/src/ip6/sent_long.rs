@@ -1,5 +1,5 @@
-//! The packets sent lately that may be too large for a path, because they are longer than IPv6's minimum MTU: datagrams of UDP,
-//! and answers to pings. A report that such a packet was too large is accepted only if it is about one of them.
+//! The packets sent lately that may be too large for a path, because they are longer than IPv6's minimum MTU: datagrams
+//! of UDP, and answers to pings. A report that such a packet was too large is accepted only if it is about one of them.
 //!
 //! TCP needs no such list: a report must quote a sequence number that is under way.
 //!

@@ -9,8 +9,8 @@ use crate::inet::Pair;
 
 #[test]
 fn l1_a_flow_has_one_label_and_none_is_0() {
-    // Breaks if a packet that is sent again has another label, flows share one more often than chance has it, or a host that
-    // knows the ends of a flow knows its label.
+    // Breaks if a packet that is sent again has another label, flows share one more often than chance has it, or a host
+    // that knows the ends of a flow knows its label.
     let [state, other] = [1, 2].map(|seed| {
         let random = &mut Random::from_seed(seed);
         Ip6State::new(&Config::from_system(), random)

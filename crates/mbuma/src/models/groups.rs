@@ -1,5 +1,5 @@
-//! Threads that join and leave groups of one interface at once, under a schedule checker: shuttle tries random orders of
-//! their steps over the real stack.
+//! Threads that join and leave groups of one interface at once, under a schedule checker: shuttle tries random orders
+//! of their steps over the real stack.
 //!
 //! | thread | does |
 //! |---|---|
@@ -7,10 +7,11 @@
 //! | second | joins a group and leaves it |
 //! | third | joins a group for one sender, then for another |
 //!
-//! The claim, in any order: the listener's list is in the end what the interface's members want, so a router that misses no
-//! report, or asks, knows of each group. The mistake [`StackFault::EarlyList`] breaks it, and must be found.
+//! The claim, in any order: the listener's list is in the end what the interface's members want, so a router that
+//! misses no report, or asks, knows of each group. The mistake [`StackFault::EarlyList`] breaks it, and must be found.
 //!
-//! Only the locks of the listener and of the joined groups are the checker's; no thread is stopped inside of another lock.
+//! Only the locks of the listener and of the joined groups are the checker's; no thread is stopped inside of another
+//! lock.
 //!
 //! `cargo xtask shuttle` runs it.
 

@@ -234,7 +234,8 @@ fn poll_until_the_end(stream: &TcpStream, want: Want) {
     ));
 }
 
-/// Two readers of a connection, and a task of each direction; the peer resets it, or its user, or both. (Mistakes are the peer's.)
+/// Two readers of a connection, and a task of each direction; the peer resets it, or its user, or both. (Mistakes are
+/// the peer's.)
 fn an_end(stack: &Stack, mistake: Mistake) {
     let stream = Arc::new(connection(stack));
     let pcb = stream.side().pcb;

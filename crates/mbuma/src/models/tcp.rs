@@ -7,9 +7,9 @@
 //! | `lookup_against_close` | segments of a connection, its user's close, a SYN that takes its place |
 //! | `timer_against_close` | its timer, an earlier timer that is set, a SYN that takes its place |
 //!
-//! Whatever the order: each segment ends delivered or in a counted drop; each connection in the table in the end is open,
-//! and the successor if there was one; nothing but its handle and TIME-WAIT's row knows the old connection any more,
-//! and no wheel has an entry. Each scenario is run again with a mistake that it is there to find.
+//! Whatever the order: each segment ends delivered or in a counted drop; each connection in the table in the end is
+//! open, and the successor if there was one; nothing but its handle and TIME-WAIT's row knows the old connection any
+//! more, and no wheel has an entry. Each scenario is run again with a mistake that it is there to find.
 //!
 //! `cargo xtask shuttle` runs it.
 

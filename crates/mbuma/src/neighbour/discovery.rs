@@ -47,8 +47,8 @@ impl Neighbours<Ipv6Addr> {
     }
 
     /// A station advertises that `addr` is at `mac` or, without a `mac`, that the address is unchanged. Returns the
-    /// packets that waited for that, and their address; `None` if it does not count. A host makes no entry for a station
-    /// that is not in its table. A router does: packets for the station may come soon.
+    /// packets that waited for that, and their address; `None` if it does not count. A host makes no entry for a
+    /// station that is not in its table. A router does: packets for the station may come soon.
     pub(crate) fn advertised(
         &self,
         now: Time,

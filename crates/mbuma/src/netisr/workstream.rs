@@ -1,10 +1,11 @@
 //! The packets of one protocol that wait for one CPU: netisr(9)'s workstream.
 //!
-//! A [`WorkQueue`], whose receiver is the CPU's worker: a thread that puts packets there kicks the CPU, or handles them in its
-//! place. Its head has the protocol, and the argument that no packet is forgotten or overtaken.
+//! A [`WorkQueue`], whose receiver is the CPU's worker: a thread that puts packets there kicks the CPU, or handles them
+//! in its place. Its head has the protocol, and the argument that no packet is forgotten or overtaken.
 //!
-//! Locks: the queue's (class IFQUEUE, so that a connection may be held). `models/netisr.rs` runs workstreams, queues and
-//! batches, and mistakes in them, in many random orders. Sources: netisr(9)'s workstreams, seed 003's state machine.
+//! Locks: the queue's (class IFQUEUE, so that a connection may be held). `models/netisr.rs` runs workstreams, queues
+//! and batches, and mistakes in them, in many random orders. Sources: netisr(9)'s workstreams, seed 003's state
+//! machine.
 
 use std::sync::Arc;
 

@@ -25,12 +25,12 @@ pub enum RouteKind<A = Ipv4Addr> {
     /// Nowhere, without a word.
     #[doc(alias = "RTF_BLACKHOLE")]
     Blackhole,
-    /// Rejects packets, and their senders get an error: "host unreachable" (RFC 792), or "reject route" (RFC 4443 section
-    /// 3.1, code 6).
+    /// Rejects packets, and their senders get an error: "host unreachable" (RFC 792), or "reject route" (RFC 4443
+    /// section 3.1, code 6).
     #[doc(alias = "RTF_REJECT")]
     Reject,
-    /// Rejects packets, and their senders get the error "administratively prohibited" (RFC 1812 section 5.2.7.1, RFC 4443
-    /// section 3.1, code 1).
+    /// Rejects packets, and their senders get the error "administratively prohibited" (RFC 1812 section 5.2.7.1, RFC
+    /// 4443 section 3.1, code 1).
     #[doc(alias = "RTN_PROHIBIT")]
     Prohibit,
 }

@@ -59,8 +59,8 @@ fn longest_prefix_wins() {
 }
 
 proptest::proptest! {
-    /// Breaks if a look-up in a sorted table finds another route than a look at each entry, in the order in which they were
-    /// added: the longest prefix, and of equal ones the program's before a router's, and then the first.
+    /// Breaks if a look-up in a sorted table finds another route than a look at each entry, in the order in which they
+    /// were added: the longest prefix, and of equal ones the program's before a router's, and then the first.
     #[test]
     fn a_look_up_finds_what_a_look_at_each_entry_finds(
         nets in proptest::collection::vec((0u32..64, 24u8..=32, proptest::bool::ANY), 0..40),
@@ -128,8 +128,8 @@ fn own_addresses_are_local() {
     assert_eq!(to(&alone, [10, 0, 2, 3]), None);
 }
 
-/// Breaks if the source of each packet from a neighbour whose address ends in 1 is looked up under the lock, because loopback's
-/// does.
+/// Breaks if the source of each packet from a neighbour whose address ends in 1 is looked up under the lock, because
+/// loopback's does.
 #[test]
 fn loopback_makes_no_address_look_like_ours() {
     let routes = Routes::new();

@@ -1,5 +1,5 @@
-//! The state of one worker, and what the program's tasks on it ask of it: descriptors, the ready list, timers, the vote.
-//! The steps of the worker's loop are in [`round`].
+//! The state of one worker, and what the program's tasks on it ask of it: descriptors, the ready list, timers, the
+//! vote. The steps of the worker's loop are in [`round`].
 //!
 //! Invariants: one thread at a time uses it. Locks: none of its own.
 

@@ -1,7 +1,7 @@
 //! Gives memory of the stacks' pools back to the system, on worker 0.
 //!
-//! While the pools are not used there are no ticks, so that an idle program is not woken. The first worker that uses them
-//! then wakes worker 0.
+//! While the pools are not used there are no ticks, so that an idle program is not woken. The first worker that uses
+//! them then wakes worker 0.
 //!
 //! Invariants: only one worker reclaims, and while no stack is used it is not woken for that. Locks: none of its own.
 

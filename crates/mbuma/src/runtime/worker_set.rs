@@ -1,8 +1,8 @@
 //! The state that the workers of a pool share: the workers, and the list of stacks to drive.
 //!
-//! Invariants: a stack list does not change once workers can see it; the number of a device queue is never used again, so
-//! that a late event finds no queue rather than another one. Locks: `stack_list` (STACK_CONFIG); under it handles are
-//! cloned and dropped, and nothing else is called.
+//! Invariants: a stack list does not change once workers can see it; the number of a device queue is never used again,
+//! so that a late event finds no queue rather than another one. Locks: `stack_list` (STACK_CONFIG); under it handles
+//! are cloned and dropped, and nothing else is called.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,7 +1,7 @@
 //! A buffer of messages, in the order in which they came.
 //!
-//! Invariants: `charged` is the sum of the records' charges. [`RecordBuf::join`] lets only the last record grow, and only if
-//! nothing belongs to it.
+//! Invariants: `charged` is the sum of the records' charges. [`RecordBuf::join`] lets only the last record grow, and
+//! only if nothing belongs to it.
 //! Locks: the owner's. Sources: sbappendrecord, sbappendcontrol and sbcompress of 4.4BSD.
 
 use std::collections::VecDeque;

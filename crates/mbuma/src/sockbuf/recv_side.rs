@@ -88,8 +88,8 @@ impl<M: Ancillary> RecvSide<M> {
         self.inner.lock_inside().buf.is_empty()
     }
 
-    /// Sets the waker that stays, or takes it away. If there is a message already, the waker comes back, to be called at
-    /// once.
+    /// Sets the waker that stays, or takes it away. If there is a message already, the waker comes back, to be called
+    /// at once.
     #[must_use]
     pub(crate) fn set_waker(&self, giant: &Giant, waker: Option<Waker>) -> Option<Waker> {
         let mut inner = self.inner.lock(giant);

@@ -81,8 +81,8 @@ impl<E: IntoEndpoint + Clone> IntoEndpoint for &E {
 }
 
 impl Stack {
-    /// Listens on `addr`. Port 0 selects a free port, which [`TcpListener::local_addr`] returns. At most 4096 connections wait
-    /// to be accepted; [`tcp_listen`](Self::tcp_listen) takes another number.
+    /// Listens on `addr`. Port 0 selects a free port, which [`TcpListener::local_addr`] returns. At most 4096
+    /// connections wait to be accepted; [`tcp_listen`](Self::tcp_listen) takes another number.
     ///
     /// # Errors
     /// [`Error::Address`], or an error of [`tcp_listen`](Self::tcp_listen).
@@ -90,9 +90,9 @@ impl Stack {
         Ok(self.tcp_listen(addr.into_endpoint()?, BACKLOG)?)
     }
 
-    /// Connects to `addr`, and waits until the connection is established or has failed, at most for `timeout`. Another thread
-    /// must drive the stack, such as a worker of a [`Runtime`](crate::Runtime), unless the peer is at the end of an epair with
-    /// [`Input::Direct`](crate::device::epair::Input).
+    /// Connects to `addr`, and waits until the connection is established or has failed, at most for `timeout`. Another
+    /// thread must drive the stack, such as a worker of a [`Runtime`](crate::Runtime), unless the peer is at the end of
+    /// an epair with [`Input::Direct`](crate::device::epair::Input).
     ///
     /// # Errors
     /// [`Error::Address`], or why there is no connection.

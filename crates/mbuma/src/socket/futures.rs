@@ -1,7 +1,7 @@
 //! Sockets as futures, for any runtime.
 //!
-//! Any number of tasks may wait for one socket. A future that is dropped has accepted no connection, received no datagram,
-//! and leaves no waker behind.
+//! Any number of tasks may wait for one socket. A future that is dropped has accepted no connection, received no
+//! datagram, and leaves no waker behind.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -41,8 +41,8 @@ impl Drop for BoundIcmp6 {
 }
 
 impl BoundIcmp6 {
-    /// The socket was bound, or is gone. A program that takes solicitations of routers makes the stack a router of the link's
-    /// networks, which has their anycast addresses and is in their groups (RFC 4291 section 2.6.1).
+    /// The socket was bound, or is gone. A program that takes solicitations of routers makes the stack a router of the
+    /// link's networks, which has their anycast addresses and is in their groups (RFC 4291 section 2.6.1).
     fn advertises_router(&self) {
         if !self.pcb.kinds.contains(&NdpMessage::ROUTER_SOLICIT) {
             return;
@@ -102,8 +102,8 @@ impl Icmp6Socket {
         oldest.map(Icmp6Datagram::from).ok_or(RecvError::WouldBlock)
     }
 
-    /// Sends a message by the socket's interface, from its address [`src`](Icmp6Datagram::src). Link-local addresses are
-    /// those of the interface's link. The stack computes the checksum; its counters have the result. Allocate the
+    /// Sends a message by the socket's interface, from its address [`src`](Icmp6Datagram::src). Link-local addresses
+    /// are those of the interface's link. The stack computes the checksum; its counters have the result. Allocate the
     /// message's body from [`Stack::pool`].
     ///
     /// ```
@@ -148,8 +148,8 @@ impl Icmp6Socket {
         stack.enter(|batch| icmp6::output::send(batch, header, message.body, &to));
     }
 
-    /// Sets the waker for a message that arrives at an empty queue; it is called at once if one is waiting now. It stays
-    /// until another takes its place.
+    /// Sets the waker for a message that arrives at an empty queue; it is called at once if one is waiting now. It
+    /// stays until another takes its place.
     pub fn set_waker(&self, waker: Option<Waker>) {
         let queue = &self.0.pcb.queue;
         let now = queue.set_waker(self.0.stack.0.giant(), waker);

@@ -12,9 +12,10 @@
 //! | `poll_..` | a task | the task that polled this direction last |
 //! | `set_waker`, `set_wakers` | an event loop | until the waker is replaced |
 //!
-//! Each is for one direction: data, an end or an error wakes readers; room, an established connection, an end or an error
-//! wakes writers. Wakers are called with no lock held. `set_waker(None)` takes the waker away. Sockets of datagrams, pings
-//! and ICMPv6 call a new waker at once if something is waiting; the others call it for later changes only.
+//! Each is for one direction: data, an end or an error wakes readers; room, an established connection, an end or an
+//! error wakes writers. Wakers are called with no lock held. `set_waker(None)` takes the waker away. Sockets of
+//! datagrams, pings and ICMPv6 call a new waker at once if something is waiting; the others call it for later changes
+//! only.
 
 mod attempt;
 mod by_addr;

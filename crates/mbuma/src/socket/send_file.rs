@@ -13,8 +13,8 @@
 //! in the send buffer or were sent, header and trailer included. A byte is in the send buffer if and only if it is
 //! counted.
 //!
-//! Locks: none while a file is read. Source: sendfile of FreeBSD; its CVE-2013-5666, and opnsense/src#296, where partial
-//! progress was counted twice.
+//! Locks: none while a file is read. Source: sendfile of FreeBSD; its CVE-2013-5666, and opnsense/src#296, where
+//! partial progress was counted twice.
 
 use std::fs::File;
 use std::io;
@@ -287,8 +287,8 @@ pub(crate) struct FileRoom {
     pub(crate) piece: usize,
 }
 
-/// Moves as much as there is room for, in whole pieces, and returns that number of bytes; it is less than all if the job must
-/// wait.
+/// Moves as much as there is room for, in whole pieces, and returns that number of bytes; it is less than all if the
+/// job must wait.
 pub(crate) fn send(
     sink: &impl FileSink,
     job: &mut SendFile,

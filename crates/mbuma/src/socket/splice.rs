@@ -7,8 +7,8 @@
 //!          data, FIN, error  ---->   of [Link]   <----   room, FIN sent, error
 //! ```
 //!
-//! Each side is a TCP connection or a stream of a UNIX-domain socket ([`side`]): the sink of the latter is the receive buffer of
-//! its peer.
+//! Each side is a TCP connection or a stream of a UNIX-domain socket ([`side`]): the sink of the latter is the receive
+//! buffer of its peer.
 //!
 //! A connection that is a side of a splice reports changes to the splice instead of its program, so no program is woken
 //! for a segment, but only at the end ([`SpliceEnd`]). The splice gets a turn at the end of the batch with the change,
@@ -25,7 +25,8 @@
 //! frames content as it enters the sink, so a splice with TLS at one side terminates it. The stack handles all other
 //! records, key changes too.
 //!
-//! A turn between two stacks of one process belongs to no batch: it runs as a waker does, after the batch, with no lock held.
+//! A turn between two stacks of one process belongs to no batch: it runs as a waker does, after the batch, with no lock
+//! held.
 //!
 //! Invariants: one turn of a splice runs at a time; a byte is counted before the sink can send it; after
 //! [`Splice::stop`] no byte moves. Locks: the splice's (SPLICE) during a turn, and inside of it one connection's (CONN,
@@ -105,7 +106,8 @@ impl SpliceEnd {
     }
 }
 
-/// A connection that becomes a side of a splice: a [`TcpStream`], a [`TlsStream`] or a [`UnixStream`](crate::UnixStream).
+/// A connection that becomes a side of a splice: a [`TcpStream`], a [`TlsStream`] or a
+/// [`UnixStream`](crate::UnixStream).
 #[derive(Debug, Clone, Copy)]
 pub struct SpliceEndpoint<'a>(pub(crate) &'a dyn Spliceable);
 

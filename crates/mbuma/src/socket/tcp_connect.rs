@@ -17,9 +17,9 @@ use crate::tcp::visit;
 use crate::tcp::{State, TcpSocketOptions};
 
 impl Stack {
-    /// Begins a connection from `local` to `peer`, and waits for nothing: the waker is called when it is established, and
-    /// [`TcpStream::state`] shows that. Port 0 selects a free port; an unspecified address selects that of the route's
-    /// interface. On an `accept_any` interface the address may be another host's.
+    /// Begins a connection from `local` to `peer`, and waits for nothing: the waker is called when it is established,
+    /// and [`TcpStream::state`] shows that. Port 0 selects a free port; an unspecified address selects that of the
+    /// route's interface. On an `accept_any` interface the address may be another host's.
     /// [`connect_blocking`](Self::connect_blocking) and [`connect_async`](Self::connect_async) wait.
     ///
     /// ```
@@ -34,9 +34,9 @@ impl Stack {
     /// ```
     ///
     /// # Errors
-    /// No route, no free port, or the address pair is in use. (A pair that has been in TIME-WAIT for a second is not, if the
-    /// connection had timestamps.) [`SocketError::Unreachable`] also for an address that no
-    /// host can have (of a group, a broadcast), and for port 0.
+    /// No route, no free port, or the address pair is in use. (A pair that has been in TIME-WAIT for a second is not,
+    /// if the connection had timestamps.) [`SocketError::Unreachable`] also for an address that no host can have (of a
+    /// group, a broadcast), and for port 0.
     pub fn tcp_connect(
         &self,
         local: impl IntoEndpoint,

@@ -174,8 +174,8 @@ impl TcpStream {
     /// | `Write` | The stack sends a FIN after the content of the send buffer. |
     /// | `Read` | The stack drops received data, now and later. The peer gets no notice, and may go on sending. A read returns the end of file. |
     ///
-    /// This is std's call, and has its name. A program that has tokio's `AsyncWriteExt` in scope calls that one by its path:
-    /// `AsyncWriteExt::shutdown(&mut stream).await`.
+    /// This is std's call, and has its name. A program that has tokio's `AsyncWriteExt` in scope calls that one by its
+    /// path: `AsyncWriteExt::shutdown(&mut stream).await`.
     #[doc(alias = "SHUT_WR")]
     #[doc(alias = "SHUT_RD")]
     #[doc(alias = "SS_CANTRCVMORE")]

@@ -2,8 +2,8 @@
 //!
 //! Data is framed when it goes into the send buffer and sealed when it is first transmitted, under the connection's
 //! lock, by the thread that sends. Received data stays encrypted in the receive buffer, where it counts against the
-//! window, and is opened by the reader. So the codec is a part of the connection's control block, and no thread does only
-//! the work of TLS.
+//! window, and is opened by the reader. So the codec is a part of the connection's control block, and no thread does
+//! only the work of TLS.
 //!
 //! The end of a stream is close_notify; a FIN without it is [`TlsError::Truncated`].
 //!
@@ -54,9 +54,9 @@ pub struct TlsAbout {
 }
 
 impl TlsStream {
-    /// Goes over to TLS, both directions at once: what is in the receive buffer is the peer's first records, and what is sent
-    /// from now on is records. The handshake's last bytes are in the send buffer already. A splice that the connection is an end
-    /// of has ended.
+    /// Goes over to TLS, both directions at once: what is in the receive buffer is the peer's first records, and what
+    /// is sent from now on is records. The handshake's last bytes are in the send buffer already. A splice that the
+    /// connection is an end of has ended.
     #[doc(alias = "TCP_TXTLS_ENABLE")]
     #[doc(alias = "TCP_RXTLS_ENABLE")]
     pub fn new(tcp: TcpStream, keys: TlsKeys, about: TlsAbout) -> Self {
@@ -108,8 +108,8 @@ impl TlsStream {
         self.give(bytes, None)
     }
 
-    /// Copies all of `bytes` into records, waiting for room; each wait may take `timeout`. Returns how many were taken when
-    /// nothing more could be.
+    /// Copies all of `bytes` into records, waiting for room; each wait may take `timeout`. Returns how many were taken
+    /// when nothing more could be.
     ///
     /// # Errors
     /// [`SocketError::TimedOut`] when the time is over, or why nothing can be sent, if none were taken.
@@ -164,8 +164,8 @@ impl TlsStream {
     /// [`TcpStream::send_chain`], the caller asks for room first and may go over it by less than one chain.
     ///
     /// # Errors
-    /// The chain comes back with [`SocketError::WouldBlock`] if the buffer is full, with [`SocketError::NoBufs`] if it has half a
-    /// GiB or more, or with why nothing can be sent.
+    /// The chain comes back with [`SocketError::WouldBlock`] if the buffer is full, with [`SocketError::NoBufs`] if it
+    /// has half a GiB or more, or with why nothing can be sent.
     pub fn send_chain(&self, data: Chain) -> Result<(), (TlsError, Chain)> {
         // Small content would double its length as records; so large a chain is cut into full ones.
         if data.len() >= BYTES_MAX / 2 {
@@ -180,8 +180,8 @@ impl TlsStream {
         })
     }
 
-    /// Changes the key to send with, behind the content of the send buffer (RFC 8446 section 4.6.3); if `request` says so,
-    /// the peer is asked to change its own too. The stack does it by itself before a key is worn out.
+    /// Changes the key to send with, behind the content of the send buffer (RFC 8446 section 4.6.3); if `request` says
+    /// so, the peer is asked to change its own too. The stack does it by itself before a key is worn out.
     ///
     /// # Errors
     /// TLS 1.2 has no change of keys ([`TlsError::KeyWornOut`]); this direction is closed.
@@ -193,8 +193,8 @@ impl TlsStream {
         })
     }
 
-    /// Ends one direction or both. `Write` says close_notify and sends a FIN behind what is in the send buffer; `Read` is
-    /// [`TcpStream::shutdown`]'s.
+    /// Ends one direction or both. `Write` says close_notify and sends a FIN behind what is in the send buffer; `Read`
+    /// is [`TcpStream::shutdown`]'s.
     pub fn shutdown(&self, how: Shutdown) {
         if how != Shutdown::Read {
             self.tcp.with(|t| {
@@ -271,8 +271,8 @@ fn session(t: &mut Tcb) -> Result<&mut TlsSession, TlsError> {
     t.conn.tls_mut().ok_or(TlsError::Socket(error))
 }
 
-/// Bytes of content that fit, if that is worth a call with `wanted`. Else `waiting` is woken when it is: when half of the
-/// buffer is free.
+/// Bytes of content that fit, if that is worth a call with `wanted`. Else `waiting` is woken when it is: when half of
+/// the buffer is free.
 fn room(t: &mut Tcb, wanted: usize, waiting: Option<WaitBy<'_>>) -> Result<usize, TlsError> {
     may_write(t).inspect_err(|e| wait_for(t, Want::Write, *e, waiting))?;
     let (space, hiwat) = (t.send.buf.space(), t.send.buf.hiwat());

@@ -161,8 +161,8 @@ macro_rules! writes {
                 std::task::Poll::Ready(Ok(()))
             }
 
-            /// Ends the direction after the content of the send buffer: by a FIN, with TLS by close_notify and a FIN. Further
-            /// calls have no effect.
+            /// Ends the direction after the content of the send buffer: by a FIN, with TLS by close_notify and a FIN.
+            /// Further calls have no effect.
             fn poll_shutdown(
                 self: std::pin::Pin<&mut Self>,
                 _: &mut std::task::Context<'_>,

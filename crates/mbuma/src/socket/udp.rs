@@ -84,9 +84,9 @@ impl Stack {
         self.udp_bind_as(local, false)
     }
 
-    /// The same for a socket whose address and port other sockets may have too, if they are bound in this way. Each of them gets
-    /// the datagrams to broadcasts and to the groups that it has joined; of those to one address, the socket that was bound last
-    /// gets all.
+    /// The same for a socket whose address and port other sockets may have too, if they are bound in this way. Each of
+    /// them gets the datagrams to broadcasts and to the groups that it has joined; of those to one address, the socket
+    /// that was bound last gets all.
     ///
     /// # Errors
     /// As [`Stack::udp_bind`]; also if 256 sockets have the port.
@@ -161,8 +161,8 @@ impl UdpSocket {
         self.take(None, None)
     }
 
-    /// Copies the oldest datagram's payload to `buf`; returns its bytes there, and its sender. The rest of a longer payload
-    /// is lost.
+    /// Copies the oldest datagram's payload to `buf`; returns its bytes there, and its sender. The rest of a longer
+    /// payload is lost.
     ///
     /// # Errors
     /// As [`UdpSocket::recv`].

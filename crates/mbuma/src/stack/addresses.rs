@@ -44,7 +44,8 @@ pub enum AddrError {
         "the filters of this group have too many sources: 64 at most, those of all members together"
     )]
     ManySources,
-    /// The group is one of source-specific multicast (232/8, ff3x::/32): it is joined for named senders only (RFC 4604).
+    /// The group is one of source-specific multicast (232/8, ff3x::/32): it is joined for named senders only (RFC
+    /// 4604).
     #[error("the group is one of source-specific multicast: it is joined for named senders only")]
     SendersNeeded,
     /// The interface's MTU is below the 1280 bytes that IPv6 needs (RFC 8200 section 5).
@@ -182,9 +183,10 @@ impl Stack {
             .collect()
     }
 
-    /// Joins a group on an interface, until the result is dropped. Datagrams to the group then reach sockets that are bound
-    /// to their port on all addresses, but those that [joined it themselves](crate::UdpSocket::join_group), and ICMPv6
-    /// messages reach sockets of [`icmp6_bind`](Stack::icmp6_bind). A group may have several members on one interface.
+    /// Joins a group on an interface, until the result is dropped. Datagrams to the group then reach sockets that are
+    /// bound to their port on all addresses, but those that [joined it themselves](crate::UdpSocket::join_group), and
+    /// ICMPv6 messages reach sockets of [`icmp6_bind`](Stack::icmp6_bind). A group may have several members on one
+    /// interface.
     ///
     /// # Errors
     /// [`AddrError::NoInterface`]; [`AddrError::BadAddress`] for an address that is no group, or a group of
@@ -198,12 +200,13 @@ impl Stack {
         self.join_group_from(index, group, SourceFilter::all())
     }
 
-    /// Joins a group for packets of some senders, or of all but some (source-specific multicast, RFC 4607). The interface takes the
-    /// packets that any of its members takes, and reports that to routers and switches: for IPv4 (RFC 9776), and, if it configures
-    /// itself, for IPv6 (RFC 9777).
+    /// Joins a group for packets of some senders, or of all but some (source-specific multicast, RFC 4607). The
+    /// interface takes the packets that any of its members takes, and reports that to routers and switches: for IPv4
+    /// (RFC 9776), and, if it configures itself, for IPv6 (RFC 9777).
     ///
     /// # Errors
-    /// As [`Stack::join_group`]; [`AddrError::BadAddress`] also for sources of the other version of IP; [`AddrError::ManySources`].
+    /// As [`Stack::join_group`]; [`AddrError::BadAddress`] also for sources of the other version of IP;
+    /// [`AddrError::ManySources`].
     #[doc(alias = "MCAST_JOIN_SOURCE_GROUP")]
     pub fn join_group_from(
         &self,

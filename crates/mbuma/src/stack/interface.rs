@@ -19,12 +19,12 @@ use crate::stack::driver::Driver;
 /// A device's queue, and the descriptor that is readable when it has received something.
 type WatchedQueue = (Arc<dyn Device>, OwnedFd);
 
-/// A device for an interface: an open TAP, or a [`Device`] that is also `AsFd`, such as the end of a tunnel, a device of the
-/// program's own, or one of these in a [`Capture`](crate::device::capture::Capture) or under an emulated
-/// [link](crate::device::impair::Impaired). Its descriptor must be readable while the device has frames to receive; a worker of
-/// the runtime then polls it. The
-/// [guide](crate::guide#a-device-that-a-runtime-drives) has an example. A device with several queues is attached by
-/// [`Stack::attach_queues`] and [`Runtime::add_queue`](crate::Runtime::add_queue).
+/// A device for an interface: an open TAP, or a [`Device`] that is also `AsFd`, such as the end of a tunnel, a device
+/// of the program's own, or one of these in a [`Capture`](crate::device::capture::Capture) or under an emulated
+/// [link](crate::device::impair::Impaired). Its descriptor must be readable while the device has frames to receive; a
+/// worker of the runtime then polls it. The [guide](crate::guide#a-device-that-a-runtime-drives) has an example. A
+/// device with several queues is attached by [`Stack::attach_queues`] and
+/// [`Runtime::add_queue`](crate::Runtime::add_queue).
 pub trait IntoInterface: sealed::Queues {}
 
 impl IntoInterface for OpenTap {}
@@ -106,8 +106,8 @@ impl Stack {
 }
 
 impl<D: IntoInterface> InterfaceBuilder<'_, D> {
-    /// Sets the interface's name. Default: the device's, or for a device without a name the first free one of eth0, eth1,
-    /// and so on (of tun0, if it takes IP packets).
+    /// Sets the interface's name. Default: the device's, or for a device without a name the first free one of eth0,
+    /// eth1, and so on (of tun0, if it takes IP packets).
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self

@@ -118,8 +118,8 @@ impl Stack {
         self.0.routes6.list()
     }
 
-    /// Adds a default route, for the gateway's version of IP, by `gateway`, which is on interface `index`. Of several the
-    /// first is used.
+    /// Adds a default route, for the gateway's version of IP, by `gateway`, which is on interface `index`. Of several
+    /// the first is used.
     ///
     /// # Errors
     /// [`RouteError::NoInterface`], [`RouteError::BadGateway`].

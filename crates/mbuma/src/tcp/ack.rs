@@ -223,7 +223,8 @@ fn marks(t: &mut Tcb, seg: &Segment) -> MarkCount {
     });
     let is_of_syn = t.send.una == t.send.iss && t.conn.ecn.accurate().is_some();
     if is_of_syn && std::mem::take(&mut count.due) {
-        // Our SYN or SYN-ACK was marked. As if it had been lost: one segment, and nothing is known of ssthresh (RFC 5562 4.2).
+        // Our SYN or SYN-ACK was marked. As if it had been lost: one segment, and nothing is known of ssthresh (RFC
+        // 5562 4.2).
         t.send.window.cwnd = mss;
     }
     count
@@ -265,7 +266,8 @@ fn free_acknowledged(batch: &Batch<'_>, t: &mut Tcb, bytes: u32) {
 }
 
 /// RFC 6298 (5.2) and (5.3). A receiver that does not acknowledge data that it has reported may have dropped that data:
-/// then the time is shorter. If the peer took the probe of a closed window and there is more data, the next probe is due at its own time.
+/// then the time is shorter. If the peer took the probe of a closed window and there is more data, the next probe is
+/// due at its own time.
 fn restart_timer(batch: &Batch<'_>, t: &mut Tcb) {
     const RENEGED_MIN: Duration = Duration::from_millis(10);
     let config = &batch.stack.tcp.config;
@@ -329,8 +331,9 @@ pub(super) fn window(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
 #[cold]
 fn window_opened(batch: &Batch<'_>, t: &mut Tcb) {
     timers::progressed(batch, t);
-    // The peer did not take the probe: retransmit it, but nothing else. A peer without memory drops all data, closes its
-    // window and opens it at once, so that more retransmissions would never end. The retransmission timer sends the rest.
+    // The peer did not take the probe: retransmit it, but nothing else. A peer without memory drops all data, closes
+    // its window and opens it at once, so that more retransmissions would never end. The retransmission timer sends the
+    // rest.
     if t.flight() <= 1 {
         t.send.sent.mark_all_lost();
     }

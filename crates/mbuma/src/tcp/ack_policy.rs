@@ -39,8 +39,8 @@ const HELD_MAX: u8 = 44;
 /// room might never be reported, because others change meanwhile, and the peer would take it for lost.
 const BLOCKS_MAX: usize = 3;
 
-/// How long they are delayed, as are small segments among the first: the tick of the timers. For the duplicates of a peer
-/// with a round trip of less than [`FAR`] that would be too long.
+/// How long they are delayed, as are small segments among the first: the tick of the timers. For the duplicates of a
+/// peer with a round trip of less than [`FAR`] that would be too long.
 const HOLD: Duration = kern::callout::TICK;
 /// In ns; the delay is at most a twentieth of the round trip.
 const FAR: u64 = 20_000_000;

@@ -12,11 +12,12 @@
 //!    peer's number, the slot    MSSES  or + 1
 //! ```
 //!
-//! AccECN needs no bit, because the client's acknowledgement tells of it, and RFC 3168's ECN is not offered. Timestamps need none: the acknowledgement has them if the SYN-ACK had. Linux keeps the options in its timestamp, where a
-//! peer without timestamps has no room for them; FreeBSD keeps them here.
+//! AccECN needs no bit, because the client's acknowledgement tells of it, and RFC 3168's ECN is not offered. Timestamps
+//! need none: the acknowledgement has them if the SYN-ACK had. Linux keeps the options in its timestamp, where a peer
+//! without timestamps has no room for them; FreeBSD keeps them here.
 //!
-//! 1. A cookie is valid in its slot of 64 s and in the next one; the listener tries both. Only in that time does the listener check
-//!    acknowledgements for cookies; at other times a guess has no effect.
+//! 1. A cookie is valid in its slot of 64 s and in the next one; the listener tries both. Only in that time does the
+//!    listener check acknowledgements for cookies; at other times a guess has no effect.
 //! 2. Each cookie is valid once ([`Redeemed`]): a copy of the acknowledgement, or of the first data, that arrives after
 //!    the end of the connection does not open it again.
 //! 3. The SYN-ACK is never retransmitted. If the peer's acknowledgement is lost, its first data opens the connection.
@@ -169,8 +170,8 @@ impl Cookies {
         Some(Opened { syn, id })
     }
 
-    /// The keyed hash of everything that a cookie encodes, and of the window scale that the SYN-ACK had: if the listener's program
-    /// has set another receive buffer since, the two ends would read windows differently.
+    /// The keyed hash of everything that a cookie encodes, and of the window scale that the SYN-ACK had: if the
+    /// listener's program has set another receive buffer since, the two ends would read windows differently.
     fn seal(&self, ends: &Ends, irs: SeqNum, (slot, scale): (u64, u8), plain: u32) -> u64 {
         let mut all = [0; ENDS_MAX + 16];
         let len = ends.with_bytes(|bytes| {

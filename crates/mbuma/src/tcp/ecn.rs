@@ -18,8 +18,9 @@
 //! window and sends CWR (RFC 3168 6.1.2).
 //!
 //! With AccECN (RFC 9768) the three flags are a counter instead of an echo ([`accurate`]). AE, CWR and ECE together
-//! offer it; a server that knows only RFC 3168 answers with ECE, and both ends use that. The first SYN or SYN-ACK that an
-//! end receives decides the [feedback mode](FeedbackMode) of that end, and later ones do not change it (RFC 9768 3.1.5).
+//! offer it; a server that knows only RFC 3168 answers with ECE, and both ends use that. The first SYN or SYN-ACK that
+//! an end receives decides the [feedback mode](FeedbackMode) of that end, and later ones do not change it (RFC 9768
+//! 3.1.5).
 //!
 //! Only new data is ECN-capable: not SYNs, retransmissions, probes or segments without data (RFC 3168 6.1.1, 6.1.4 to
 //! 6.1.6). With AccECN, whose counters include packets without data, a program may choose that all but SYNs and
@@ -149,8 +150,8 @@ fn accepts_accurate(syn_ack: TcpFlags) -> bool {
     !(bits.is_empty() || bits == ACE || bits == TcpFlags::ECE)
 }
 
-/// The offer of the SYN that a cookie was sent for, by the acknowledgement that returns it: a client of AccECN tells in ACE how
-/// the SYN-ACK arrived, and others leave 0 or 1 in it (RFC 9768 5.1).
+/// The offer of the SYN that a cookie was sent for, by the acknowledgement that returns it: a client of AccECN tells in
+/// ACE how the SYN-ACK arrived, and others leave 0 or 1 in it (RFC 9768 5.1).
 pub(crate) fn offer_of_cookie(ack: TcpFlags, is_pure: bool) -> TcpFlags {
     match is_pure && ack.intersects(TcpFlags::AE | TcpFlags::CWR) {
         true => ACE,
@@ -238,8 +239,8 @@ impl Ecn {
         }
     }
 
-    /// Whether the next segment has CWR, as a flag or as a bit of ACE. A device that cuts a segment leaves it on the first
-    /// piece alone.
+    /// Whether the next segment has CWR, as a flag or as a bit of ACE. A device that cuts a segment leaves it on the
+    /// first piece alone.
     pub(crate) fn has_cwr_next(&self) -> bool {
         match self.accurate() {
             Some(accurate) => accurate.ace().contains(TcpFlags::CWR),
@@ -266,8 +267,8 @@ impl Ecn {
         }
     }
 
-    /// The bits of the IP header of a segment that has no new data and is no SYN: an acknowledgement, a retransmission, a
-    /// probe, a FIN.
+    /// The bits of the IP header of a segment that has no new data and is no SYN: an acknowledgement, a retransmission,
+    /// a probe, a FIN.
     pub(crate) fn on_control(&self) -> u8 {
         self.accurate().map_or(0, AccurateEcn::control_capable)
     }
@@ -299,8 +300,8 @@ impl Ecn {
     }
 
     /// The SYN of the peer arrived once more during the handshake, with these flags and this mark. False if one SYN
-    /// offered AccECN and the other one RFC 3168's form: the peer could not know which of them we received first, so the
-    /// connection must be reset (RFC 9768 3.1.5).
+    /// offered AccECN and the other one RFC 3168's form: the peer could not know which of them we received first, so
+    /// the connection must be reset (RFC 9768 3.1.5).
     #[must_use = "a connection with offers of both forms must be reset"]
     pub(crate) fn on_syn_again(&mut self, syn: TcpFlags, mark: u8) -> bool {
         let bits = syn & ACE;
@@ -314,8 +315,8 @@ impl Ecn {
         }
     }
 
-    /// The SYN-ACK of the peer arrived once more after the handshake, with this mark. Its flags change nothing: a server
-    /// may have left them out because it doubts the path (RFC 9768 3.2.3.2.2).
+    /// The SYN-ACK of the peer arrived once more after the handshake, with this mark. Its flags change nothing: a
+    /// server may have left them out because it doubts the path (RFC 9768 3.2.3.2.2).
     pub(crate) fn on_syn_ack_again(&mut self, mark: u8) {
         if let Some(accurate) = self.accurate_mut() {
             accurate.on_syn_ack_again(mark);
@@ -329,8 +330,8 @@ impl Ecn {
         }
     }
 
-    /// The bits of a segment with these flags. `is_pure`: it has neither data nor SACK blocks; `tries`: how often its SYN
-    /// was sent before.
+    /// The bits of a segment with these flags. `is_pure`: it has neither data nor SACK blocks; `tries`: how often its
+    /// SYN was sent before.
     pub(crate) fn bits_of(&mut self, flags: TcpFlags, is_pure: bool, tries: u8) -> TcpFlags {
         let is_syn = flags.contains(TcpFlags::SYN);
         if let Some(accurate) = self.accurate_mut() {
@@ -440,8 +441,8 @@ mod tests {
 
     #[test]
     fn marks_are_echoed_until_the_sender_knows() {
-        // RFC 3168 6.1.3: breaks if a lost acknowledgement loses the mark, or the echo has no end; or if a mark on the segment
-        // that ends the echo is lost.
+        // RFC 3168 6.1.3: breaks if a lost acknowledgement loses the mark, or the echo has no end; or if a mark on the
+        // segment that ends the echo is lost.
         let mut ecn = Ecn::new(EcnMode::Accept, false);
         ecn.begin(SYN | OFFER, 0, AccEcnChoices::default());
         assert_eq!(ecn.bits_of(ACK, true, 0), TcpFlags::empty());
@@ -460,8 +461,8 @@ mod tests {
 
     #[test]
     fn an_echo_is_answered_once_a_window() {
-        // RFC 3168 6.1.2: breaks if the window shrinks for each acknowledgement of a window, or a second time for the one
-        // that is just before the answer; or if a mark of the next window is not heard.
+        // RFC 3168 6.1.2: breaks if the window shrinks for each acknowledgement of a window, or a second time for the
+        // one that is just before the answer; or if a mark of the next window is not heard.
         let mut ecn = Ecn::new(EcnMode::Accept, false);
         ecn.begin(SYN | OFFER, 0, AccEcnChoices::default());
         let una = SeqNum(1000);

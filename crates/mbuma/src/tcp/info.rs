@@ -83,8 +83,8 @@ pub struct TcpInfo {
     /// Bytes per second at which new data leaves, if it is paced.
     #[doc(alias = "tcpi_pacing_rate")]
     pub pacing_rate: Option<u64>,
-    /// The segments by which data was overtaken at most, up to 255. 0: the path was not seen to reorder; 1 too if only a
-    /// needless retransmission showed that it does.
+    /// The segments by which data was overtaken at most, up to 255. 0: the path was not seen to reorder; 1 too if only
+    /// a needless retransmission showed that it does.
     #[doc(alias = "tcpi_reordering")]
     pub reordering: u8,
     /// Whether losses are being repaired.
@@ -123,7 +123,8 @@ pub struct TcpInfo {
     /// With AccECN: packets that arrived here with congestion experienced.
     #[doc(alias = "tcpi_received_ce")]
     pub ecn_received_ce: u32,
-    /// With AccECN: our bytes by the mark with which they arrived, according to the options of the peer, if it sends them.
+    /// With AccECN: our bytes by the mark with which they arrived, according to the options of the peer, if it sends
+    /// them.
     #[doc(alias = "tcpi_delivered_e0_bytes")]
     pub ecn_delivered_bytes: EcnBytes,
     /// With AccECN: bytes by the mark with which they arrived here.

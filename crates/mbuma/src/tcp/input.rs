@@ -67,8 +67,8 @@ fn opens_anew(pcb: &Inpcb, seg: &Segment) -> bool {
 
 /// An ICMP error quotes a segment that we sent.
 ///
-/// Only errors about a segment in flight count (RFC 5927 4.1). Hard ones end an attempt to connect, soft ones only if the
-/// stack is configured so (RFC 9293 3.9.2.2); an established connection goes on after both (RFC 5927 6).
+/// Only errors about a segment in flight count (RFC 5927 4.1). Hard ones end an attempt to connect, soft ones only if
+/// the stack is configured so (RFC 9293 3.9.2.2); an established connection goes on after both (RFC 5927 6).
 pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
     let Some(pcb) = batch.stack.tcp.table.lookup(&quoted.ends) else {
         return;
@@ -80,8 +80,8 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
     let connecting = matches!(t.conn.state, State::SynSent | State::SynReceived);
     let due = match kind {
         IcmpError::FragNeeded { mtu } => path_mtu::reported(batch, &mut t, quoted, mtu),
-        // RFC 1812 5.2.7.1 (codes 9, 10, 13) and RFC 4443 3.1 (code 1, of which 5 and 6 are subsets); RFC 9293 3.9.2.2 does not
-        // list them as soft, and Linux takes them as hard.
+        // RFC 1812 5.2.7.1 (codes 9, 10, 13) and RFC 4443 3.1 (code 1, of which 5 and 6 are subsets); RFC 9293 3.9.2.2
+        // does not list them as soft, and Linux takes them as hard.
         IcmpError::AdminProhibited | IcmpError::SourcePolicy | IcmpError::RejectRoute
             if connecting =>
         {

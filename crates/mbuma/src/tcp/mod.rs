@@ -21,9 +21,9 @@
 //! Locks: `table` shards (CONN_TABLE), each connection (CONN), accept queues (ACCEPT_QUEUE), `wheels`, one a
 //! CPU (CALLOUT), listeners (LISTENERS).
 //!
-//! Sources: RFC 9293 (TCP), 7323 (timestamps, window scale), 2018 and 2883 (SACK), 6298 (RTO), 5681 and 6582 (NewReno), 8985 (RACK-TLP), 9937
-//! (PRR), 5682 (F-RTO), 3168 and 9768 (ECN), 8899 (path MTU), 5961 (blind
-//! attacks), 6528 (initial sequence numbers), 6056 (ports), 1122 4.2.
+//! Sources: RFC 9293 (TCP), 7323 (timestamps, window scale), 2018 and 2883 (SACK), 6298 (RTO), 5681 and 6582 (NewReno),
+//! 8985 (RACK-TLP), 9937 (PRR), 5682 (F-RTO), 3168 and 9768 (ECN), 8899 (path MTU), 5961 (blind attacks), 6528 (initial
+//! sequence numbers), 6056 (ports), 1122 4.2.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -103,8 +103,8 @@ pub(crate) fn agree(t: &mut Tcb, peer: &SegmentOptions, now: Time) {
 /// Retransmissions of a SYN with all its options, if later ones go without.
 const SYNS_WITH_OPTIONS: u8 = 2;
 
-/// Whether our SYN has no option but the MSS now. An answer may still be to an earlier SYN: a peer has in its SYN-ACK only
-/// options that were offered to it, and uses these from then on, so they are agreed on.
+/// Whether our SYN has no option but the MSS now. An answer may still be to an earlier SYN: a peer has in its SYN-ACK
+/// only options that were offered to it, and uses these from then on, so they are agreed on.
 pub(crate) fn is_syn_bare(config: &TcpConfig, t: &Tcb) -> bool {
     config.syn_drops_options
         && t.conn.state == State::SynSent
@@ -140,8 +140,8 @@ fn blocks_max(t: &Tcb, len: u32) -> usize {
     max.min((room / SACK_BLOCK_LEN) as usize)
 }
 
-/// Blocks of a segment that should have the counts of AccECN too, which need so many bytes. They go before the third block and
-/// later ones, unless these are news; the first two go before the counts (RFC 9768 3.2.3.3).
+/// Blocks of a segment that should have the counts of AccECN too, which need so many bytes. They go before the third
+/// block and later ones, unless these are news; the first two go before the counts (RFC 9768 3.2.3.3).
 #[cold]
 fn blocks_beside_counts(t: &Tcb, len: u32, counts: usize) -> usize {
     let timestamps = if t.conn.ts.on { TIMESTAMPS_LEN } else { 0 };

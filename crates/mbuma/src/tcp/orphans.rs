@@ -1,5 +1,6 @@
-//! Orphans: connections whose program has gone before the peer had all data and the FIN. The stack goes on without it (RFC 9293
-//! 3.10.4), and a peer that takes nothing, or little at a time, would keep the data in memory for as long as it likes (RFC 6429 3).
+//! Orphans: connections whose program has gone before the peer had all data and the FIN. The stack goes on without it
+//! (RFC 9293 3.10.4), and a peer that takes nothing, or little at a time, would keep the data in memory for as long as
+//! it likes (RFC 6429 3).
 //!
 //! | bound | |
 //! |---|---|
@@ -7,8 +8,8 @@
 //! | number | beyond [`TcpConfig::orphans_max`] the oldest is reset |
 //! | memory | while less than a quarter of the pool's clusters is free, new ones have as many of the oldest reset, down to [a few](FEW) |
 //!
-//! An honest peer takes the rest in round trips, so the oldest orphan is most likely one of a peer that does not. If the newest were
-//! reset, as on Linux, such peers could have all others' answers cut off.
+//! An honest peer takes the rest in round trips, so the oldest orphan is most likely one of a peer that does not. If
+//! the newest were reset, as on Linux, such peers could have all others' answers cut off.
 //!
 //! Locks: the list (TASKQUEUE), inside of a connection's. Sources: RFC 6429, Linux's `tcp_max_orphans`.
 //!
@@ -32,12 +33,12 @@ use crate::error::SocketError;
 
 static ORPHANS: LockClass = LockClass::new("tcp orphans", order::TASKQUEUE);
 
-/// The time in which half of an orphan's data must be acknowledged: that of 4.4BSD for data that is not acknowledged at all, which
-/// is twelve retransmissions (TCP/IP Illustrated 1, 21.2). RFC 6429 sets no time.
+/// The time in which half of an orphan's data must be acknowledged: that of 4.4BSD for data that is not acknowledged at
+/// all, which is twelve retransmissions (TCP/IP Illustrated 1, 21.2). RFC 6429 sets no time.
 const HALVES_WITHIN: Duration = Duration::from_secs(540);
 
-/// So many orphans stay though buffers are short: fewer do not make them so. The pool, whose answer takes locks, is asked once for as
-/// many new ones.
+/// So many orphans stay though buffers are short: fewer do not make them so. The pool, whose answer takes locks, is
+/// asked once for as many new ones.
 const FEW: usize = 16;
 
 /// The orphans of a stack.
@@ -133,7 +134,8 @@ impl Orphans {
         oldest.map(|orphan| orphan.pcb)
     }
 
-    /// The next minutes of an orphan begin, which has `left` bytes now; returns how many it had when the last ones began.
+    /// The next minutes of an orphan begin, which has `left` bytes now; returns how many it had when the last ones
+    /// began.
     fn begin_next(&self, number: NonZeroU32, left: usize) -> Option<usize> {
         let mut list = self.0.lock();
         let orphan = list.by_number.get_mut(&number)?;
@@ -174,8 +176,8 @@ pub(crate) fn make_room(batch: &mut Batch<'_>, added: NewOrphan) {
     }
 }
 
-/// True if the connection must be given up: in the last minutes the peer has not taken half of the data. The number of such minutes
-/// is bounded by the logarithm of the data.
+/// True if the connection must be given up: in the last minutes the peer has not taken half of the data. The number of
+/// such minutes is bounded by the logarithm of the data.
 pub(super) fn is_too_slow(batch: &Batch<'_>, t: &mut Tcb) -> bool {
     // Of an orphan without a number, the timer is the keepalive that its program had set.
     if !t.conn.orphan || !t.timers.take_due(TcpTimer::Orphan, batch.now) {

@@ -228,9 +228,9 @@ pub(super) fn syn_window(t: &mut Tcb) -> u16 {
     window as u16
 }
 
-/// The window field. The announced right edge never moves back. It moves forward by a segment or half the buffer, so that a
-/// slow reader does not cause small segments (RFC 9293 3.8.6.2.2); by less if all that came was read. So all segments of a
-/// dialogue announce the same window, as the peer's header prediction expects (Linux compares the field).
+/// The window field. The announced right edge never moves back. It moves forward by a segment or half the buffer, so
+/// that a slow reader does not cause small segments (RFC 9293 3.8.6.2.2); by less if all that came was read. So all
+/// segments of a dialogue announce the same window, as the peer's header prediction expects (Linux compares the field).
 fn announce(t: &mut Tcb) -> u16 {
     let growth = t.rcv_growth();
     let is_step = growth >= t.send.mss.min(t.recv.buf.hiwat() as u32 / 2);

@@ -22,7 +22,8 @@
 //! our devices keep none.
 //!
 //! Locks: none; part of the connection.
-//! Sources: A. Aggarwal, S. Savage, T. Anderson, *Understanding the performance of TCP pacing* (2000); the gains are Linux's.
+//! Sources: A. Aggarwal, S. Savage, T. Anderson, *Understanding the performance of TCP pacing* (2000); the gains are
+//! Linux's.
 
 use std::time::Duration;
 
@@ -45,8 +46,8 @@ const BURSTS: u64 = 1000;
 /// The largest burst: a packet.
 const BURST_MAX: u32 = 64 << 10;
 
-/// The longest wait after a packet, in ns. A rate that was estimated while the peer's window was closed may be a byte in some
-/// seconds, and only a packet shows that the path carries more. Linux's fq has the same bound.
+/// The longest wait after a packet, in ns. A rate that was estimated while the peer's window was closed may be a byte
+/// in some seconds, and only a packet shows that the path carries more. Linux's fq has the same bound.
 const WAIT_MAX: u64 = 1_000_000_000;
 
 /// Pacing in one turn to send.
@@ -156,8 +157,8 @@ mod tests {
 
     #[test]
     fn a_late_turn_sends_what_was_due() {
-        // Breaks when the grain of timers, or a thread that comes late, takes something off the rate; or when what was not due
-        // leaves too.
+        // Breaks when the grain of timers, or a thread that comes late, takes something off the rate; or when what was
+        // not due leaves too.
         let mut pace = Pacing {
             now: Time::from_millis(105),
             next: Time::from_millis(100),
@@ -174,8 +175,8 @@ mod tests {
 
     #[test]
     fn a_rate_of_nearly_nothing_holds_data_back_for_a_second_at_most() {
-        // Breaks when a rate that was estimated from probes of a closed window stops a transfer for minutes after the window
-        // has opened (BBR, seed 38867).
+        // Breaks when a rate that was estimated from probes of a closed window stops a transfer for minutes after the
+        // window has opened (BBR, seed 38867).
         let mut pace = Pacing {
             now: Time::from_secs(1),
             next: Time::from_secs(1),
@@ -187,7 +188,8 @@ mod tests {
 
     #[test]
     fn a_burst_is_a_millisecond_of_the_rate_and_at_least_two_segments() {
-        // Breaks when a slow path gets single segments, which its receiver acknowledges late, or a fast one more than a packet.
+        // Breaks when a slow path gets single segments, which its receiver acknowledges late, or a fast one more than a
+        // packet.
         let burst = |rate| {
             let (now, next) = (Time::ZERO, Time::ZERO);
             Pacing { now, next, rate }.burst(1448)

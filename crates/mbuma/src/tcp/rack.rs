@@ -9,8 +9,8 @@
 //! The reordering window is 0 until reordering was seen. Then it is a quarter of the smallest round trip, and grows
 //! with each round trip in which the peer reports a duplicate, up to the smoothed round trip.
 //!
-//! Invariants: (`sent_at`, `end`) only grows: a batch has one time stamp, so equal times are usual, and the sequence number
-//! decides between them. Locks: none; part of the connection.
+//! Invariants: (`sent_at`, `end`) only grows: a batch has one time stamp, so equal times are usual, and the sequence
+//! number decides between them. Locks: none; part of the connection.
 
 use std::cell::Cell;
 
@@ -128,8 +128,8 @@ impl Rack {
             && !is_later(self.sent_at, self.end, record.sent_at, record.end)
     }
 
-    /// The same as [`on_delivered`](Self::on_delivered) for records that it [is before](Self::is_before), up to `una`; the
-    /// last of them was sent at `sent_at`.
+    /// The same as [`on_delivered`](Self::on_delivered) for records that it [is before](Self::is_before), up to `una`;
+    /// the last of them was sent at `sent_at`.
     #[inline]
     pub(super) fn on_acked_in_order(&mut self, una: SeqNum, sent_at: Time, now: Time) {
         *self = Self {
@@ -150,7 +150,8 @@ impl Rack {
 }
 
 impl AckArrival {
-    /// Whether the echo tells that the acknowledgement answers the record's last transmission; None if nothing is known.
+    /// Whether the echo tells that the acknowledgement answers the record's last transmission; None if nothing is
+    /// known.
     pub(crate) fn is_of_last_transmission(&self, r: &SentRecord) -> Option<bool> {
         // The clock's grain, in ns: of two transmissions in a shorter time it tells nothing.
         const GRAIN: u64 = 2_000_000;
@@ -160,8 +161,8 @@ impl AckArrival {
     }
 }
 
-/// An acknowledgement of what was sent again may answer an earlier transmission (RFC 8985 6.2 step 2). Where the echo tells, the
-/// smallest round trip is not asked: a path may have become shorter since.
+/// An acknowledgement of what was sent again may answer an earlier transmission (RFC 8985 6.2 step 2). Where the echo
+/// tells, the smallest round trip is not asked: a path may have become shorter since.
 fn is_of_earlier_transmission(r: &SentRecord, rtt: u64, a: &AckArrival, path: &Reordering) -> bool {
     match a.is_of_last_transmission(r) {
         Some(last) => !last,
@@ -232,13 +233,13 @@ impl Reordering {
         };
         let wait = rack.rtt.saturating_add(self.window(map.sacked(), p));
         let overtaken = |r: &SentRecord| is_later(rack.sent_at, rack.end, r.sent_at, r.end);
-        // A clock may be coarser than the round trip. Then the order of what has one time stamp is unknown for a repair, which
-        // is not lost before the clock has advanced.
+        // A clock may be coarser than the round trip. Then the order of what has one time stamp is unknown for a
+        // repair, which is not lost before the clock has advanced.
         let wait_of = |r: &SentRecord| if r.resent { wait.max(1) } else { wait };
         let due =
             |r: &SentRecord| r.sent_at.as_nanos().saturating_add(wait_of(r)) <= now.as_nanos();
-        // No repair is known to be lost before a round trip has passed: a peer that forges blocks must not begin one reduction after
-        // the other.
+        // No repair is known to be lost before a round trip has passed: a peer that forges blocks must not begin one
+        // reduction after the other.
         let min_rtt = self.min_rtt.get().unwrap_or(0);
         let reduced_at = (p.reduced_at).filter(|at| nanos_since(now, *at) >= min_rtt.max(1));
         let repair = |r: &SentRecord| r.resent && reduced_at.is_some_and(|at| r.sent_at >= at);
@@ -280,8 +281,8 @@ mod tests {
 
     #[test]
     fn a_wider_window_lasts_for_sixteen_recoveries() {
-        // RFC 8985 6.2 step 4: breaks when a path that stopped to reorder delays each repair for ever, or one that reorders now and then
-        // is forgotten at once.
+        // RFC 8985 6.2 step 4: breaks when a path that stopped to reorder delays each repair for ever, or one that
+        // reorders now and then is forgotten at once.
         let ms = 1_000_000;
         let mut path = Reordering::default();
         path.min_rtt.sample(40 * ms, Time::from_secs(1));

@@ -3,8 +3,9 @@
 //! 1. Ranges are sorted, with a gap between any two, and all after `RCV.NXT`.
 //! 2. Where an arriving segment overlaps a range, the bytes that arrived first are kept.
 //! 3. The number of ranges is bounded; their bytes are bounded by the window.
-//! 4. Data at `RCV.NXT` itself never comes here: the receiver must take it even if the queue is full. The exception is data
-//!    beside a SYN that crosses ours, which waits here until the connection is established; until then no SACK is sent.
+//! 4. Data at `RCV.NXT` itself never comes here: the receiver must take it even if the queue is full. The exception is
+//!    data beside a SYN that crosses ours, which waits here until the connection is established; until then no SACK is
+//!    sent.
 //! 5. Kept data stays until it is in order or the connection ends. So a reported block is never discarded, though RFC
 //!    2018 section 8 would allow it: if memory is short, new data is dropped.
 //!
@@ -136,8 +137,8 @@ impl Reassembly {
         self.0.as_ref().map_or(0, |q| q.unreported())
     }
 
-    /// The blocks that the next acknowledgement reports: the duplicate, which is reported once; then the ranges that have
-    /// changed; then the others; those of the latest arrivals first.
+    /// The blocks that the next acknowledgement reports: the duplicate, which is reported once; then the ranges that
+    /// have changed; then the others; those of the latest arrivals first.
     pub(crate) fn take_blocks(&mut self, max: usize) -> SackBlocks {
         let blocks = self.0.as_mut().map(|q| q.take_blocks(max));
         blocks.unwrap_or_default()

@@ -1,7 +1,7 @@
 //! The ends of records in the stream that a program sends: no segment carries bytes of two records.
 //!
-//! TCP itself keeps no bounds. But a program whose peer reads segment by segment (a device, a measurement) may want each
-//! message to begin a segment.
+//! TCP itself keeps no bounds. But a program whose peer reads segment by segment (a device, a measurement) may want
+//! each message to begin a segment.
 //!
 //! Invariant: the ends ascend, and none is acknowledged. Locks: none; part of the connection.
 //! Source: POSIX, MSG_EOR, with the meaning that Linux gives it for TCP.
@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 
 use wire::SeqNum;
 
-/// The ends of records that are not acknowledged. The program's send buffer bounds their number: a record has a byte at least.
+/// The ends of records that are not acknowledged. The program's send buffer bounds their number: a record has a byte at
+/// least.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RecordEnds(VecDeque<SeqNum>);
 
@@ -44,8 +45,8 @@ mod tests {
 
     #[test]
     fn bytes_of_one_record_end_with_it() {
-        // Breaks when a segment may carry bytes of two records, also where sequence numbers wrap, or when an end that is
-        // acknowledged cuts later data.
+        // Breaks when a segment may carry bytes of two records, also where sequence numbers wrap, or when an end that
+        // is acknowledged cuts later data.
         let zero = SeqNum(u32::MAX - 100);
         let mut ends = RecordEnds::default();
         assert_eq!(ends.within(zero, 5000), 5000);

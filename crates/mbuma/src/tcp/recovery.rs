@@ -9,8 +9,9 @@
 //!                                                                 (slow start)
 //! ```
 //!
-//! 1. With SACK: [`rack`](super::rack) marks records of the [sent map](super::sent) lost, and proportional rate reduction
-//!    (RFC 9937) sets the window of `Fast`, so that it gets to `ssthresh` in one round trip without a pause or a burst.
+//! 1. With SACK: [`rack`](super::rack) marks records of the [sent map](super::sent) lost, and proportional rate
+//!    reduction (RFC 9937) sets the window of `Fast`, so that it gets to `ssthresh` in one round trip without a pause
+//!    or a burst.
 //! 2. Without: NewReno (RFC 6582) on the same map. Its window is inflated by duplicates.
 //! 3. A spurious event is undone, once: the algorithm restores its window and its epoch. Proofs are an echo of a
 //!    timestamp from before the first repair (RFC 4015), a report of a duplicate for each repair (RFC 3708), and, after
@@ -238,8 +239,8 @@ impl SendState {
         }
     }
 
-    /// Whether the acknowledgement tells that a repair was lost which the probe timer repeated. It was not if a time of before it was
-    /// repeated is echoed, or a duplicate reported.
+    /// Whether the acknowledgement tells that a repair was lost which the probe timer repeated. It was not if a time of
+    /// before it was repeated is echoed, or a duplicate reported.
     fn is_repeated_repair_acked(
         &mut self,
         a: &Acknowledgement<'_>,
@@ -249,8 +250,8 @@ impl SendState {
         self.recovery.take_repeated(a.ack) && d.late.is_none() && !dsack
     }
 
-    /// A repair was lost: one more sign of congestion, but one for all that were sent since the window last shrank (RFC 5681 4.3,
-    /// RFC 8985 3.4).
+    /// A repair was lost: one more sign of congestion, but one for all that were sent since the window last shrank (RFC
+    /// 5681 4.3, RFC 8985 3.4).
     fn on_repair_lost(&mut self, now: Time, before: &PriorFlight, outcome: &mut AckOutcome) {
         match self.recovery.phase {
             RecoveryPhase::Fast => {
@@ -467,8 +468,8 @@ impl SendState {
         self.nxt = self.iss + 1;
     }
 
-    /// The handshake took several tries. If more than one SYN or SYN-ACK was lost, the path is bad, and the window begins
-    /// with one segment (RFC 6928 2, RFC 5681 3.1). A lost SYN says nothing about ssthresh.
+    /// The handshake took several tries. If more than one SYN or SYN-ACK was lost, the path is bad, and the window
+    /// begins with one segment (RFC 6928 2, RFC 5681 3.1). A lost SYN says nothing about ssthresh.
     pub(crate) fn handshake_repeated(&mut self) {
         self.rtt.handshake_repeated();
         if self.retransmits > 1 {

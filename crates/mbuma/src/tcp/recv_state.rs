@@ -72,8 +72,8 @@ impl RecvState {
         new
     }
 
-    /// Sets the size of the buffer. If windows are scaled, it is at least four units of the window's field: with less, the receiver's
-    /// avoidance of small windows (RFC 9293 3.8.6.2.2) would hold back what rounding leaves, for ever.
+    /// Sets the size of the buffer. If windows are scaled, it is at least four units of the window's field: with less,
+    /// the receiver's avoidance of small windows (RFC 9293 3.8.6.2.2) would hold back what rounding leaves, for ever.
     pub(crate) fn set_size(&mut self, bytes: usize) {
         let least = match self.wscale {
             0 => 0,
@@ -83,7 +83,8 @@ impl RecvState {
     }
 }
 
-/// The window scale to offer: the largest window is the buffer that the program asks for, or the one to which a buffer may grow.
+/// The window scale to offer: the largest window is the buffer that the program asks for, or the one to which a buffer
+/// may grow.
 pub(super) fn scale(config: &TcpConfig, asked: Option<&TcpSocketOptions>) -> u8 {
     let asked = asked.and_then(|asked| asked.recv_buffer);
     match config.window_scaling {

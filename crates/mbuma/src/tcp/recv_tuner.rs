@@ -1,8 +1,8 @@
 //! Finds the size of the receive buffer by measuring the user's reads ("dynamic right-sizing").
 //!
-//! A window of one bandwidth-delay product fills the path; a sender in slow start doubles each round trip; so the buffer must
-//! hold twice what the user read in a round trip, and more while that grows. Bytes that arrive and are not read do not
-//! count: a user that has stopped needs no more room.
+//! A window of one bandwidth-delay product fills the path; a sender in slow start doubles each round trip; so the
+//! buffer must hold twice what the user read in a round trip, and more while that grows. Bytes that arrive and are not
+//! read do not count: a user that has stopped needs no more room.
 //!
 //! A round ends when data echoes a timestamp of this side from after the round's start: then the sender had seen the
 //! window of that time. Without timestamps a round takes as long as the handshake did. For a near peer (a round trip
@@ -48,7 +48,8 @@ impl RecvTuner {
         self.since
     }
 
-    /// The round is over: the user has read up to `read`. Returns the bytes that the buffer should hold, if more than before.
+    /// The round is over: the user has read up to `read`. Returns the bytes that the buffer should hold, if more than
+    /// before.
     pub(crate) fn on_round(&mut self, read: SeqNum, mss: u32, now: Time) -> Option<usize> {
         let copied = read.since(self.read);
         let last = u64::from(self.copied);

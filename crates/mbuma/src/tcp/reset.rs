@@ -1,5 +1,5 @@
-//! Resets: in answer to a segment that belongs to no connection (RFC 9293 3.5.2), and at the end of a connection. Answers
-//! share their limit with ICMP errors: both go to peers that asked for nothing.
+//! Resets: in answer to a segment that belongs to no connection (RFC 9293 3.5.2), and at the end of a connection.
+//! Answers share their limit with ICMP errors: both go to peers that asked for nothing.
 
 use kern::Time;
 use wire::{SeqNum, TcpFields, TcpFlags, TcpOptions};

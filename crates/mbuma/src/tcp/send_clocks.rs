@@ -116,7 +116,8 @@ mod tests {
 
     #[test]
     fn each_limit_has_its_time_and_idleness_has_none() {
-        // Breaks when a time is counted for another limit, an idle time counts, or parts of milliseconds get lost with each change.
+        // Breaks when a time is counted for another limit, an idle time counts, or parts of milliseconds get lost with
+        // each change.
         let mut clocks = TestClocks::default();
         let at = |micros: u64| Time::from_nanos(micros * 1000);
         clocks.set(SendLimit::Path, at(5_000_000));

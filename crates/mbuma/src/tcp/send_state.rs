@@ -187,8 +187,8 @@ impl SendState {
         (self.usable_window()).min(allowed.saturating_sub(self.sent.in_flight()))
     }
 
-    /// The end of a turn to send; `unsent`: there is data that was not sent. The window may grow only if it held data back.
-    /// Data that waits for the peer's window tells as little of the path as data that a program has not written.
+    /// The end of a turn to send; `unsent`: there is data that was not sent. The window may grow only if it held data
+    /// back. Data that waits for the peer's window tells as little of the path as data that a program has not written.
     pub(crate) fn note_use(&mut self, unsent: bool, now: Time) {
         let in_flight = self.sent.in_flight();
         let usable = self.usable_window();

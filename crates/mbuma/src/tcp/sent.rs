@@ -16,8 +16,8 @@
 //!
 //! Cost: by 3 and 4 RACK visits only the records that it marks lost, and one more of each kind. Sacked neighbours
 //! become one record. So an acknowledgement visits as many records as it changes, independent of the number of holes;
-//! each is found by binary search. By 5 a repair does not walk over what else is lost. SACK blocks make at most four records for each segment, and together with small segments
-//! at most [`RECORDS_MAX`](records::RECORDS_MAX).
+//! each is found by binary search. By 5 a repair does not walk over what else is lost. SACK blocks make at most four
+//! records for each segment, and together with small segments at most [`RECORDS_MAX`](records::RECORDS_MAX).
 //!
 //! Memory: a single record lies inline, so that a request allocates nothing; more records are in a box, which is freed
 //! with its last record.
@@ -177,8 +177,8 @@ impl SentMap {
         self.first().is_some_and(|r| r.resent && r.in_flight())
     }
 
-    /// Adds a new range, after all others. Inlined, so that the record is built in its place: a copy of it would wait for
-    /// its fields to be stored.
+    /// Adds a new range, after all others. Inlined, so that the record is built in its place: a copy of it would wait
+    /// for its fields to be stored.
     #[inline(always)]
     pub(crate) fn push(&mut self, record: SentRecord) {
         match self {
@@ -255,8 +255,8 @@ impl SentMap {
         self.many().map_or(0, Records::mark_all_lost)
     }
 
-    /// Marks the first `len` bytes lost, up to the first that arrived; returns how many were in flight. They go again in one segment,
-    /// also if they were sent in several.
+    /// Marks the first `len` bytes lost, up to the first that arrived; returns how many were in flight. They go again
+    /// in one segment, also if they were sent in several.
     pub(crate) fn mark_first_lost(&mut self, len: u32) -> u32 {
         self.many().map_or(0, |m| m.mark_first_lost(len))
     }

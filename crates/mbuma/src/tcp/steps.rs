@@ -123,8 +123,8 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     seg.flags -= TcpFlags::SYN;
     cut_beyond(t, seg, window as usize);
     if !acked {
-        // A simultaneous open: our SYN is repeated, with an acknowledgement of the peer's SYN alone. Data and a FIN beside
-        // that wait until the connection is established.
+        // A simultaneous open: our SYN is repeated, with an acknowledgement of the peer's SYN alone. Data and a FIN
+        // beside that wait until the connection is established.
         t.conn.state = State::SynReceived;
         t.send.sent.mark_all_lost();
         return text::keep(batch, t, seg);
@@ -186,8 +186,8 @@ fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step
     Continue(())
 }
 
-/// Cuts off data beyond the announced window (for example of a probe of a closed window). A FIN alone always fits, because
-/// it needs no memory.
+/// Cuts off data beyond the announced window (for example of a probe of a closed window). A FIN alone always fits,
+/// because it needs no memory.
 fn cut_beyond(t: &mut Tcb, seg: &mut Segment, room: usize) {
     if seg.data.len() > room {
         t.due |= Due::ACK;

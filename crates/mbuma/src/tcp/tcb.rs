@@ -50,8 +50,8 @@ pub(crate) struct Tcb {
 pub(crate) struct ConnState {
     pub(crate) state: State,
     pub(crate) heard_at: Time,
-    /// Idle time before the first keepalive in ms, if the user asked for keepalives; an orphan has none, and its number among the
-    /// [orphans](super::orphans) here, if it is one of those with something to acknowledge.
+    /// Idle time before the first keepalive in ms, if the user asked for keepalives; an orphan has none, and its number
+    /// among the [orphans](super::orphans) here, if it is one of those with something to acknowledge.
     keepalive_or_number: Option<NonZeroU32>,
     /// Probes of a closed window, or keepalives, since the peer was last heard.
     pub(crate) probes_unanswered: u8,
@@ -76,8 +76,8 @@ pub(crate) struct ConnState {
     pub(crate) predecessor: Option<Box<Predecessor>>,
 }
 
-/// The part that is kept of a connection in TIME-WAIT that a SYN has ended early: it comes back if that SYN turns out to be an old
-/// duplicate (RFC 9293 3.6.1, RFC 1122 4.2.2.13).
+/// The part that is kept of a connection in TIME-WAIT that a SYN has ended early: it comes back if that SYN turns out
+/// to be an old duplicate (RFC 9293 3.6.1, RFC 1122 4.2.2.13).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Predecessor {
     pub(crate) snd_max: SeqNum,
@@ -222,8 +222,8 @@ impl Tcb {
         self.flight() > 0 || self.write_seq().after(self.send.nxt)
     }
 
-    /// Bytes that the send buffer takes now. With a limit of unsent bytes: as many as leave at once, and so many more that
-    /// the limit is reached; then none.
+    /// Bytes that the send buffer takes now. With a limit of unsent bytes: as many as leave at once, and so many more
+    /// that the limit is reached; then none.
     pub(crate) fn send_room(&self) -> usize {
         let space = self.send.buf.space();
         let options = self.conn.options.as_ref();
@@ -236,8 +236,8 @@ impl Tcb {
         }
     }
 
-    /// Bytes of new data that leave at once when they are written: all that the windows let out after the repairs, but none
-    /// while the pacing timer runs.
+    /// Bytes of new data that leave at once when they are written: all that the windows let out after the repairs, but
+    /// none while the pacing timer runs.
     fn leaves_at_once(&self) -> usize {
         match self.timers.is_set(TcpTimer::Pace) {
             true => 0,
@@ -310,8 +310,8 @@ impl Tcb {
         space.min(self.rcv_wnd_max()) as u32
     }
 
-    /// Whether a reader has made so much room that the peer, whose window may have been nearly closed, must hear of it. A
-    /// buffer may be larger than any window.
+    /// Whether a reader has made so much room that the peer, whose window may have been nearly closed, must hear of it.
+    /// A buffer may be larger than any window.
     pub(crate) fn should_reopen(&self) -> bool {
         let whole = self.recv.buf.hiwat().min(self.rcv_wnd_max());
         self.rcv_space().saturating_sub(self.rcv_wnd()) as usize >= whole / 4

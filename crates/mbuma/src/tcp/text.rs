@@ -82,9 +82,9 @@ fn note_size(t: &mut Tcb, seg: &Segment, len: usize) {
     *largest = (*largest).max(seg.piece_len(len));
 }
 
-/// No program will read the data of an orphan: its peer gets a reset (RFC 1122 4.2.2.13), as from a host that does not know the
-/// connection. Its number is the one that the peer expects, also if our FIN or data was lost: another one would be answered by a
-/// challenge acknowledgement (RFC 5961 3.2).
+/// No program will read the data of an orphan: its peer gets a reset (RFC 1122 4.2.2.13), as from a host that does not
+/// know the connection. Its number is the one that the peer expects, also if our FIN or data was lost: another one
+/// would be answered by a challenge acknowledgement (RFC 5961 3.2).
 #[cold]
 fn refuse(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     t.close(Some(SocketError::Reset));
@@ -92,8 +92,8 @@ fn refuse(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     Break(Verdict::Drop(DropReason::TcpAfterClose))
 }
 
-/// Keeps data and a FIN beside a SYN that crosses ours until the connection is established (RFC 9293 3.10.7.3). They are
-/// not acknowledged yet.
+/// Keeps data and a FIN beside a SYN that crosses ours until the connection is established (RFC 9293 3.10.7.3). They
+/// are not acknowledged yet.
 #[cold]
 pub(crate) fn keep(batch: &Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     if seg.has(TcpFlags::FIN) {

@@ -5,8 +5,8 @@
 //! last [`TcpConfig::time_wait_max`] are kept. A reset does not end TIME-WAIT: it may be an old one, and would let
 //! older segments in (RFC 1337). A SYN of the same peer and port may end it early, if a listener takes the new
 //! connection ([`leave`]); so may a connection that a program of this host opens from the same port ([`reuse`]). If the
-//! new connection ends before it is established (by a reset of the peer, an ICMP error, a timeout or lack of room), that
-//! SYN was an old duplicate or forged, and the old connection returns to TIME-WAIT ([`end_half_open`]).
+//! new connection ends before it is established (by a reset of the peer, an ICMP error, a timeout or lack of room),
+//! that SYN was an old duplicate or forged, and the old connection returns to TIME-WAIT ([`end_half_open`]).
 //!
 //! Locks: `waiting` (CALLOUT's neighbour; taken with no connection's lock held).
 //!
@@ -69,12 +69,12 @@ pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: &Segment) -> O
     may_leave(&t, syn).then(|| end_early(batch, pcb, t))
 }
 
-/// How long a pair of ends stays unused in TIME-WAIT before this host opens a connection between them again: then the timestamp
-/// of its SYN is newer than all that the peer has seen.
+/// How long a pair of ends stays unused in TIME-WAIT before this host opens a connection between them again: then the
+/// timestamp of its SYN is newer than all that the peer has seen.
 const REUSED_AFTER: Duration = Duration::from_secs(1);
 
-/// Ends the TIME-WAIT between these ends, and returns the data for the new connection that this host opens, if there is one that
-/// has had timestamps for a second: then the peer tells old segments from new ones (RFC 7323 5.3, RFC 6191 2).
+/// Ends the TIME-WAIT between these ends, and returns the data for the new connection that this host opens, if there is
+/// one that has had timestamps for a second: then the peer tells old segments from new ones (RFC 7323 5.3, RFC 6191 2).
 #[doc(alias = "tcp_tw_reuse")]
 #[cold]
 pub(crate) fn reuse(batch: &mut Batch<'_>, ends: &Ends) -> Option<Predecessor> {
@@ -103,9 +103,9 @@ fn end_early(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>) -> Pr
     predecessor
 }
 
-/// A SYN that can't be an old one may end TIME-WAIT early: a host that opens thousands of short connections comes back to
-/// the same port within minutes. The SYN is new if its timestamp is newer, where both connections have timestamps (RFC
-/// 6191 2), or else if its sequence number lies beyond the old connection's (RFC 1122 4.2.2.13).
+/// A SYN that can't be an old one may end TIME-WAIT early: a host that opens thousands of short connections comes back
+/// to the same port within minutes. The SYN is new if its timestamp is newer, where both connections have timestamps
+/// (RFC 6191 2), or else if its sequence number lies beyond the old connection's (RFC 1122 4.2.2.13).
 ///
 /// RFC 6191 would accept any SYN with timestamps after a connection without them, because segments without timestamps
 /// are then dropped. This stack accepts such segments, so it must not.
@@ -118,7 +118,8 @@ pub(crate) fn may_leave(t: &Tcb, syn: &Segment) -> bool {
     t.conn.state == State::TimeWait && newer
 }
 
-/// The SYN was an old duplicate, or nothing completed its handshake: the connection returns to TIME-WAIT for the rest of its time.
+/// The SYN was an old duplicate, or nothing completed its handshake: the connection returns to TIME-WAIT for the rest
+/// of its time.
 fn resume(t: &mut Tcb, old: &Predecessor) {
     if let Some(place) = t.conn.accept.take() {
         place.give_up();

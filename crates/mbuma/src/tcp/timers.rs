@@ -79,8 +79,8 @@ fn tail_probe(batch: &Batch<'_>, t: &mut Tcb) {
     t.timers.set(TcpTimer::Rexmit, at);
 }
 
-/// Sets a tail loss probe in two round trips, after something was sent or acknowledged, but not after the retransmission
-/// timer (RFC 8985 7.2).
+/// Sets a tail loss probe in two round trips, after something was sent or acknowledged, but not after the
+/// retransmission timer (RFC 8985 7.2).
 pub(crate) fn rearm_probe(batch: &Batch<'_>, t: &mut Tcb) {
     let s = &t.send;
     let in_flight = s.sent.in_flight();
@@ -102,8 +102,8 @@ pub(crate) fn rearm_probe(batch: &Batch<'_>, t: &mut Tcb) {
     t.timers.set(TcpTimer::Probe, at);
 }
 
-/// Whether nothing but the retransmission timer would tell of the loss of all that is in flight. After a timeout it does, and F-RTO
-/// judges that.
+/// Whether nothing but the retransmission timer would tell of the loss of all that is in flight. After a timeout it
+/// does, and F-RTO judges that.
 fn is_probe_useful(s: &SendState) -> bool {
     match s.recovery.phase() {
         RecoveryPhase::Open | RecoveryPhase::Marked => s.sent.sacked() == 0 && s.sent.lost() == 0,
@@ -176,8 +176,8 @@ fn retransmit(batch: &mut Batch<'_>, pcb: &Inpcb, t: &mut Tcb) -> bool {
     }
     tcp.counters.timeouts.inc();
     if t.send.wnd == 0 && t.conn.heard_at >= t.send.sent_at && !t.conn.orphan {
-        // A FIN at a closed window, which some peers ignore: the peer answers, so it is alive. An orphan does not wait for
-        // it longer than for any other acknowledgement.
+        // A FIN at a closed window, which some peers ignore: the peer answers, so it is alive. An orphan does not wait
+        // for it longer than for any other acknowledgement.
         t.send.retransmits = 0;
     }
     t.send.retransmits = t.send.retransmits.saturating_add(1);
@@ -213,8 +213,8 @@ fn retransmit(batch: &mut Batch<'_>, pcb: &Inpcb, t: &mut Tcb) -> bool {
     false
 }
 
-/// Probes a closed window at growing intervals, as long as the peer answers ([`orphans`] have another bound). True if the
-/// connection must be given up: the peer does not answer.
+/// Probes a closed window at growing intervals, as long as the peer answers ([`orphans`] have another bound). True if
+/// the connection must be given up: the peer does not answer.
 fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if !t.timers.take_due(TcpTimer::Persist, batch.now) {
         return false;

@@ -2,13 +2,14 @@
 //!
 //! 1. The clock has a tick of 1 ms and an offset that is a keyed hash of the two ends: it does not reveal the host's
 //!    uptime, and a later connection of the same ends continues the clock of the earlier one (RFC 7323 7.1, RFC 6191).
-//! 2. `recent` is the value that is echoed. A segment sets it only if it begins at or before the last acknowledgement that
-//!    was *sent*: so a delayed acknowledgement echoes the earliest segment that it is for (RFC 7323 4.3).
+//! 2. `recent` is the value that is echoed. A segment sets it only if it begins at or before the last acknowledgement
+//!    that was *sent*: so a delayed acknowledgement echoes the earliest segment that it is for (RFC 7323 4.3).
 //! 3. `recent` is valid for 24 days: after that a peer's clock of 1 ms may have gone half around (RFC 7323 5.5).
-//! 4. A segment that fills a gap may be older than `recent`, because a repair before it was faster than it, but not older than
-//!    `floor`. `floor` is at most 2^30 bytes old, and a window is as large: a segment that the peer sent after it is not of an earlier
-//!    turn around the sequence space, and of that alone PAWS protects. RFC 7323 5.3 would have each such segment dropped:
-//!    then each hole that is repaired on a path that reorders costs segments that had only been late.
+//! 4. A segment that fills a gap may be older than `recent`, because a repair before it was faster than it, but not
+//!    older than `floor`. `floor` is at most 2^30 bytes old, and a window is as large: a segment that the peer sent
+//!    after it is not of an earlier turn around the sequence space, and of that alone PAWS protects. RFC 7323 5.3 would
+//!    have each such segment dropped: then each hole that is repaired on a path that reorders costs segments that had
+//!    only been late.
 //!
 //! Comparisons are modular: `a` is older than `b` if the way from `b` forward to `a` is longer than half of the circle.
 //!

@@ -1,9 +1,10 @@
 //! Tail loss probes: if the last segments of a flight are lost, no arrival shows that. So the sender repeats the last
 //! one, or sends a new one, after two round trips, long before the retransmission timer (RFC 8985 7).
 //!
-//! During a recovery RFC 8985 7.2 asks for no probe, because RACK's timer and F-RTO serve the same end. They do not where a repair is
-//! lost and nothing that was sent after it arrives. So after two round trips without an acknowledgement the sender repeats the
-//! repair of the first hole. Its acknowledgement tells RACK of the rest. QUIC probes in each state as well (RFC 9002 6.2).
+//! During a recovery RFC 8985 7.2 asks for no probe, because RACK's timer and F-RTO serve the same end. They do not
+//! where a repair is lost and nothing that was sent after it arrives. So after two round trips without an
+//! acknowledgement the sender repeats the repair of the first hole. Its acknowledgement tells RACK of the rest. QUIC
+//! probes in each state as well (RFC 9002 6.2).
 //!
 //! Invariants: one probe is outstanding at most; another one takes a measured round trip.
 //! Locks: none; part of the connection.

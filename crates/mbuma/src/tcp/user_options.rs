@@ -48,18 +48,19 @@ pub struct TcpSocketOptions {
     #[doc(alias = "TCP_SYNCNT")]
     pub syn_retransmits_max: Option<u8>,
     /// The limit of unsent bytes in the send buffer. A write takes as many bytes as the windows let out at once and so
-    /// many more that the limit is reached; then it takes none. So a program's data is recent when it leaves. Calls that wait
-    /// go on, and the waker is called, when half of the limit is unsent. Only the buffer bounds files, claims, urgent
-    /// data, splices, TLS and the length of a moved chain. At least 1: with a limit of 0 no byte could ever be written.
+    /// many more that the limit is reached; then it takes none. So a program's data is recent when it leaves. Calls
+    /// that wait go on, and the waker is called, when half of the limit is unsent. Only the buffer bounds files,
+    /// claims, urgent data, splices, TLS and the length of a moved chain. At least 1: with a limit of 0 no byte could
+    /// ever be written.
     #[doc(alias = "TCP_NOTSENT_LOWAT")]
     pub unsent_max: Option<usize>,
     /// Payload and option bytes of a segment at most. Set before the handshake it applies to both directions, later
     /// only to ours. At least 216.
     #[doc(alias = "TCP_MAXSEG")]
     pub segment_max: Option<u32>,
-    /// Segments carry no TCP options, so that the peer assumes an MSS of 536 bytes, or 1220 over IPv6 (RFC 9293 3.7.1), and the
-    /// connection has no SACK, no timestamps and no scaled windows. It is agreed on in the handshake, so it must be set
-    /// before.
+    /// Segments carry no TCP options, so that the peer assumes an MSS of 536 bytes, or 1220 over IPv6 (RFC 9293 3.7.1),
+    /// and the connection has no SACK, no timestamps and no scaled windows. It is agreed on in the handshake, so it
+    /// must be set before.
     #[doc(alias = "TCP_NOOPT")]
     pub no_options: bool,
     /// The upper six bits of the IP header's traffic class (RFC 2474). The lower two are ECN's.
@@ -72,8 +73,8 @@ pub struct TcpSocketOptions {
     #[doc(alias = "TCP_CORK")]
     #[doc(alias = "TCP_NOPUSH")]
     pub cork: bool,
-    /// Explicit congestion notification (RFC 3168, RFC 9768), in the place of the stack's [`ecn`](crate::TcpConfig::ecn). It is agreed
-    /// on in the handshake, so it must be set before.
+    /// Explicit congestion notification (RFC 3168, RFC 9768), in the place of the stack's
+    /// [`ecn`](crate::TcpConfig::ecn). It is agreed on in the handshake, so it must be set before.
     pub ecn: Option<EcnMode>,
     /// Time between two keepalives, in the place of the stack's
     /// [`keepalive_interval`](crate::TcpConfig::keepalive_interval).
@@ -91,14 +92,15 @@ pub struct TcpSocketOptions {
     /// [`fin_wait_2_timeout`](crate::TcpConfig::fin_wait_2_timeout).
     #[doc(alias = "TCP_LINGER2")]
     pub fin_wait_2_timeout: Option<Duration>,
-    /// Bytes of the send buffer, at most a GiB, in the place of the stack's [`send_buffer`](crate::TcpConfig::send_buffer). Such a
-    /// buffer does not grow.
+    /// Bytes of the send buffer, at most a GiB, in the place of the stack's
+    /// [`send_buffer`](crate::TcpConfig::send_buffer). Such a buffer does not grow.
     #[doc(alias = "SO_SNDBUF")]
     #[doc(alias = "set_send_buffer_size")]
     pub send_buffer: Option<usize>,
-    /// Bytes of the receive buffer, at most a GiB, in the place of the stack's [`recv_buffer`](crate::TcpConfig::recv_buffer). Such a
-    /// buffer does not grow, and no announced window is larger. Set before the handshake, it bounds the first window too, and
-    /// chooses the scale of windows (RFC 7323 2.2): a much larger one that is set later is not announced in full.
+    /// Bytes of the receive buffer, at most a GiB, in the place of the stack's
+    /// [`recv_buffer`](crate::TcpConfig::recv_buffer). Such a buffer does not grow, and no announced window is larger.
+    /// Set before the handshake, it bounds the first window too, and chooses the scale of windows (RFC 7323 2.2): a
+    /// much larger one that is set later is not announced in full.
     #[doc(alias = "SO_RCVBUF")]
     #[doc(alias = "set_recv_buffer_size")]
     pub recv_buffer: Option<usize>,
@@ -107,7 +109,8 @@ pub struct TcpSocketOptions {
     /// A call that does not wait takes the bytes that are there, and readers of TLS wait for a record. Default: 1.
     #[doc(alias = "SO_RCVLOWAT")]
     pub recv_low_water: Option<usize>,
-    /// The low-water mark for writers: so much room, in bytes, must be in the send buffer; at most, all of the buffer must be free.
+    /// The low-water mark for writers: so much room, in bytes, must be in the send buffer; at most, all of the buffer
+    /// must be free.
     /// Default: one byte for a call that waits, and half of the buffer for the waker of a writer that found it full.
     #[doc(alias = "SO_SNDLOWAT")]
     pub send_low_water: Option<usize>,
@@ -116,7 +119,8 @@ pub struct TcpSocketOptions {
     #[doc(alias = "SO_RCVTIMEO")]
     #[doc(alias = "set_read_timeout")]
     pub recv_timeout: Option<Duration>,
-    /// The timeout of calls that wait for room, or for the connection to be established, and give no timeout of their own.
+    /// The timeout of calls that wait for room, or for the connection to be established, and give no timeout of their
+    /// own.
     #[doc(alias = "SO_SNDTIMEO")]
     #[doc(alias = "set_write_timeout")]
     pub send_timeout: Option<Duration>,
@@ -252,8 +256,8 @@ impl Tcb {
         buf.ready() < least.min(wanted) && !is_half_full && self.read_end().is_none()
     }
 
-    /// Whether a writer of `wanted` bytes goes on waiting though a write would take some. The low-water mark is about room
-    /// in the buffer, because the limit of unsent bytes may be smaller.
+    /// Whether a writer of `wanted` bytes goes on waiting though a write would take some. The low-water mark is about
+    /// room in the buffer, because the limit of unsent bytes may be smaller.
     pub(crate) fn is_too_little_room(&self, wanted: usize) -> bool {
         let Some(options) = &self.conn.options else {
             return false;

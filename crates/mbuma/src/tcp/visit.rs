@@ -7,8 +7,8 @@
 //! | [`end_later`] | at the end of the batch | timers, errors, ends |
 //!
 //! A turn sends what may be sent, arms timers, wakes the user, remembers a TIME-WAIT, and takes a closed connection out
-//! of the table. A segment that only wakes the user needs none. Several requests defer one turn: [`Due::QUEUED`] is set meanwhile. The turn clears it under the lock,
-//! and therefore finds all earlier changes.
+//! of the table. A segment that only wakes the user needs none. Several requests defer one turn: [`Due::QUEUED`] is set
+//! meanwhile. The turn clears it under the lock, and therefore finds all earlier changes.
 //!
 //! Locks: the connection's (CONN), from [`begin`] to the end; wakeups and the table come after it.
 

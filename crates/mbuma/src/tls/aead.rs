@@ -16,7 +16,8 @@ pub trait Aead: Send + Sync {
     /// Records that may be sealed under one key (RFC 8446 5.5): 2^24 of AES-GCM.
     fn records_max(&self) -> u64;
 
-    /// Bytes of the nonce that a TLS 1.2 record carries: 8 of AES-GCM (RFC 5288 3), 0 of ChaCha20-Poly1305 (RFC 7905 2).
+    /// Bytes of the nonce that a TLS 1.2 record carries: 8 of AES-GCM (RFC 5288 3), 0 of ChaCha20-Poly1305 (RFC 7905
+    /// 2).
     fn explicit_nonce_len(&self) -> usize;
 
     /// Encrypts `text` in place. Returns the tag.

@@ -59,8 +59,8 @@ impl TlsSession {
         }
     }
 
-    /// The next bytes of the stream: at most as many as are [wanted](TlsSession::bytes_wanted). A record that they complete is
-    /// opened.
+    /// The next bytes of the stream: at most as many as are [wanted](TlsSession::bytes_wanted). A record that they
+    /// complete is opened.
     ///
     /// # Errors
     /// Without buffers the record waits. Else the connection has ended.

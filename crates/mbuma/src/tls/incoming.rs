@@ -10,8 +10,8 @@
 //! | TLS 1.2: a second handshake | refused by a warning; at a second request, an alert and the end |
 //! | anything else | an alert to the peer, and the end |
 //!
-//! Invariants: nothing is delivered behind the end. At most [`IDLE_RECORDS_MAX`] records without data come in succession, so
-//! a peer can't keep this side busy with them (CVE-2019-9518 and its like).
+//! Invariants: nothing is delivered behind the end. At most [`IDLE_RECORDS_MAX`] records without data come in
+//! succession, so a peer can't keep this side busy with them (CVE-2019-9518 and its like).
 //!
 //! Locks: the owner's. Sources: RFC 8446 4.6, 5 and 6; RFC 5246 7.2 and 7.4.1.1.
 

@@ -28,8 +28,8 @@ pub struct DirectionKeys {
 }
 
 impl DirectionKeys {
-    /// A key whose next record is number `seq`. In TLS 1.2 with AES-GCM `iv` is the salt of 4 bytes and 8 bytes more, which
-    /// the number is XORed to; each record carries the result.
+    /// A key whose next record is number `seq`. In TLS 1.2 with AES-GCM `iv` is the salt of 4 bytes and 8 bytes more,
+    /// which the number is XORed to; each record carries the result.
     pub fn new(aead: Box<dyn Aead>, iv: [u8; NONCE_LEN], seq: u64) -> Self {
         Self { aead, iv, seq }
     }

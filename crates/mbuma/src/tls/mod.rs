@@ -1,13 +1,13 @@
-//! TLS records, inside of the stack: framed when they are appended to a send buffer, sealed when they are first sent, opened
-//! when they are read.
+//! TLS records, inside of the stack: framed when they are appended to a send buffer, sealed when they are first sent,
+//! opened when they are read.
 //!
 //! ```text
 //!   plain chain --[frame]--> [PlainRecord] in the send buffer --[Sealing, at first transmission]--> one cluster, wire bytes
 //!   wire bytes in the receive buffer --[frame]--> one record --[Opening]--> plain chain | alert | handshake message
 //! ```
 //!
-//! This is pure code: no socket, no clock, no lock. A handshake is done elsewhere (feature `tls`, or the embedder's own), which
-//! hands the keys over as [`TlsKeys`].
+//! This is pure code: no socket, no clock, no lock. A handshake is done elsewhere (feature `tls`, or the embedder's
+//! own), which hands the keys over as [`TlsKeys`].
 //!
 //! | file | noun |
 //! |---|---|

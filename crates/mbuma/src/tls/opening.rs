@@ -3,8 +3,8 @@
 //! Received bytes may be shared with their sender (stacks of one process hand clusters over), so no record is decrypted
 //! in place. A record in one piece is decrypted from there; one that came in several segments is copied first.
 //!
-//! Source: RFC 8446 5.2 and 5.4, RFC 5246 6.2.3.3. The inner type is searched for in a slice, from behind: a search by index
-//! was off by one elsewhere (FreeBSD-SA-26:67).
+//! Source: RFC 8446 5.2 and 5.4, RFC 5246 6.2.3.3. The inner type is searched for in a slice, from behind: a search by
+//! index was off by one elsewhere (FreeBSD-SA-26:67).
 
 use mbuf::{Chain, MbufPool, NoBufs};
 

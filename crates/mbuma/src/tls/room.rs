@@ -1,5 +1,5 @@
-//! Storage for a record's result: one slice to write, then a chain. All of it is taken before the record is sealed or opened,
-//! so that a record that was sealed is never lost for want of a buffer.
+//! Storage for a record's result: one slice to write, then a chain. All of it is taken before the record is sealed or
+//! opened, so that a record that was sealed is never lost for want of a buffer.
 
 use mbuf::{Blank, Chain, ClusterSize, MbufPool, NoBufs};
 

@@ -3,8 +3,9 @@
 //! A record takes its place in the send buffer with its length on the wire ([`PlainRecord`]), and is sealed in the
 //! order of places. A KeyUpdate of ours is a record like others: records after it are sealed under the next key.
 //!
-//! Invariants: records are framed and sealed in one order, so they have one number. At most one KeyUpdate that the program or the
-//! peer asked for is framed and not sealed; beside it there are those without which a key would be worn out.
+//! Invariants: records are framed and sealed in one order, so they have one number. At most one KeyUpdate that the
+//! program or the peer asked for is framed and not sealed; beside it there are those without which a key would be worn
+//! out.
 //!
 //! Locks: the owner's. Sources: RFC 8446 4.6.3, 5.5 and 6.1.
 

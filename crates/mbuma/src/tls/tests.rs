@@ -599,8 +599,8 @@ fn a_second_handshake_of_tls_1_2_is_refused_by_a_warning() {
 
 #[test]
 fn further_handshakes_of_tls_1_2_are_no_stream_of_warnings() {
-    // Breaks if a peer that reads nothing fills the send buffer with refusals: a record has room for 4,096 requests, and data
-    // between the records makes them count as no idle ones.
+    // Breaks if a peer that reads nothing fills the send buffer with refusals: a record has room for 4,096 requests,
+    // and data between the records makes them count as no idle ones.
     let mut world = World::new(TlsVersion::Tls12, 1 << 24);
     let mut forge = Forge::client(TlsVersion::Tls12);
     let requests = [1, 0, 0, 0].repeat(4096);
@@ -673,8 +673,9 @@ fn a_record_for_which_there_is_no_buffer_is_sealed_later() {
 
 #[test]
 fn answers_to_the_peer_wait_for_no_buffer() {
-    // Breaks if a request for a new key, or for another handshake, ends the connection because the record that brought it has
-    // taken the last buffer: the peer would see a FIN for no reason, and a splice would wait for buffers for ever.
+    // Breaks if a request for a new key, or for another handshake, ends the connection because the record that brought
+    // it has taken the last buffer: the peer would see a FIN for no reason, and a splice would wait for buffers for
+    // ever.
     let asks = [
         (TlsVersion::Tls13, [24, 0, 0, 1, 1].as_slice()),
         (TlsVersion::Tls12, &[1, 0, 0, 0]),
@@ -726,7 +727,8 @@ proptest! {
 
     #[test]
     fn what_is_sent_is_received(cuts in prop::collection::vec((0..40_000_usize, any::<bool>(), any::<bool>()), 1..20)) {
-        // Breaks if bytes are lost, doubled or put out of order by any mix of lengths, key updates and directions; and leaks.
+        // Breaks if bytes are lost, doubled or put out of order by any mix of lengths, key updates and directions; and
+        // leaks.
         let mut world = World::v13();
         let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
         for (n, (len, by_client, update)) in cuts.into_iter().enumerate() {

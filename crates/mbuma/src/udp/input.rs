@@ -47,8 +47,8 @@ pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, mut packet: Packet, from: &
     }
 }
 
-/// Gives a datagram to a group or broadcast to each socket that wants it: to the last one itself, to the others copies that
-/// share its clusters. One full queue takes it from none of the others.
+/// Gives a datagram to a group or broadcast to each socket that wants it: to the last one itself, to the others copies
+/// that share its clusters. One full queue takes it from none of the others.
 #[doc(alias = "udp_multi_input")]
 fn to_each(batch: &mut Batch<'_>, mut packet: Packet, ip: &Received<'_>, ends: &Ends) {
     let mut sockets = batch.stack.udp.table.lookup_all(ends.local());
@@ -69,9 +69,9 @@ fn to_each(batch: &mut Batch<'_>, mut packet: Packet, ip: &Received<'_>, ends: &
     count(batch, taken);
 }
 
-/// Whether a socket wants the datagrams of this sender to a group, by its own filter or a shared one (RFC 9777 section 4.2,
-/// RFC 9776 section 3.2): one that did not join the group gets none of them because another socket did, as in FreeBSD, and as in
-/// Linux without IP_MULTICAST_ALL. A group of every station needs no filter.
+/// Whether a socket wants the datagrams of this sender to a group, by its own filter or a shared one (RFC 9777 section
+/// 4.2, RFC 9776 section 3.2): one that did not join the group gets none of them because another socket did, as in
+/// FreeBSD, and as in Linux without IP_MULTICAST_ALL. A group of every station needs no filter.
 fn wants(batch: &Batch<'_>, pcb: &UdpPcb, ip: &Received<'_>, ends: &Ends) -> bool {
     if ip.scope != DestScope::Group {
         return true;

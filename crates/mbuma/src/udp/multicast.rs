@@ -1,4 +1,5 @@
-//! How a socket sends to groups: by which interface, how far, and whether the members in its own stack get its datagrams.
+//! How a socket sends to groups: by which interface, how far, and whether the members in its own stack get its
+//! datagrams.
 //!
 //! Invariants: none. Locks: none; a datagram that misses a change counts as one that was sent before it.
 //! Sources: RFC 1112 sections 6.1 and 6.2, RFC 3493 section 5.2.

@@ -3,8 +3,8 @@
 //! A datagram goes to the socket that is bound to its destination address and port; else, if the address is ours, to
 //! the socket that is bound to the port on all our addresses; else, unless it was sent to a group or broadcast, to the
 //! interface's socket for all datagrams (`any`), if there is one. So a gateway can relay datagrams to its own address,
-//! as it does with connections. Of several sockets that share a port and match, the one that was bound last gets it, as in
-//! FreeBSD and Linux.
+//! as it does with connections. Of several sockets that share a port and match, the one that was bound last gets it, as
+//! in FreeBSD and Linux.
 //!
 //! A datagram to a group or broadcast goes to each socket that is bound to the port on all addresses, and wants it.
 //!

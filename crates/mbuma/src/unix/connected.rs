@@ -47,9 +47,9 @@ macro_rules! connected {
                 self.give(message, Wait::Yes(timeout))
             }
 
-            /// Copies received bytes of a stream, or the next record as far as it fits, to `buf`; the rest of a record is
-            /// lost. 0 is the end, or an empty record: [`recv_with`](Self::recv_with) distinguishes them. Their rights are
-            /// dropped.
+            /// Copies received bytes of a stream, or the next record as far as it fits, to `buf`; the rest of a record
+            /// is lost. 0 is the end, or an empty record: [`recv_with`](Self::recv_with) distinguishes them. Their
+            /// rights are dropped.
             ///
             /// # Errors
             /// `WouldBlock` if nothing is there yet; `Reset`, once, before the records that wait; `NoBufs`.

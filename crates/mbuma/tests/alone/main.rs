@@ -15,8 +15,8 @@ mod secrets;
 /// Set in the child.
 const ALONE: &str = "MBUMA_TEST_ALONE";
 
-/// Runs the calling test in a process of its own, with this limit of descriptors. True in that process, which then has to
-/// do the test; false in the first one, once the other has passed it.
+/// Runs the calling test in a process of its own, with this limit of descriptors. True in that process, which then has
+/// to do the test; false in the first one, once the other has passed it.
 fn is_alone(descriptors_max: u32) -> bool {
     if env::var_os(ALONE).is_some() {
         return true;

@@ -1,4 +1,5 @@
-//! Addresses that come and go while the stack runs, groups that programs join, and messages of ICMPv6 that they take over.
+//! Addresses that come and go while the stack runs, groups that programs join, and messages of ICMPv6 that they take
+//! over.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

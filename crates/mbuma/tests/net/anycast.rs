@@ -123,8 +123,8 @@ fn n11_routers_answer_within_a_second_and_override_nothing() {
 
 #[test]
 fn n11_only_a_router_has_the_address() {
-    // Breaks if a host answers for the routers, if a stack that became a host answers late, or if a router takes the one
-    // address of a network of two, which is the other router's (RFC 6164 section 5.1).
+    // Breaks if a host answers for the routers, if a stack that became a host answers late, or if a router takes the
+    // one address of a network of two, which is the other router's (RFC 6164 section 5.1).
     let lab = router();
     lab.give(&question(PEER6));
     lab.stack.set_forwarding(false);
@@ -148,8 +148,8 @@ fn n11_only_a_router_has_the_address() {
 
 #[test]
 fn n11_answers_come_from_an_address_of_one_router() {
-    // Breaks if a ping, a datagram or a connection to the routers' address is not answered, or is answered from that address
-    // (RFC 4443 sections 2.2 and 4.2).
+    // Breaks if a ping, a datagram or a connection to the routers' address is not answered, or is answered from that
+    // address (RFC 4443 sections 2.2 and 4.2).
     let lab = router();
     lab.give(&icmp6_frame(PEER6, ROUTERS, 64, PING, b""));
     assert_eq!(answer(&lab), (US6, PONG));
@@ -180,7 +180,8 @@ fn n11_answers_come_from_an_address_of_one_router() {
 
 #[test]
 fn n11_a_router_is_reached_at_the_address_of_each_of_its_networks() {
-    // Breaks if a router forwards packets to the routers of a network that it is in itself, or its own packets leave it.
+    // Breaks if a router forwards packets to the routers of a network that it is in itself, or its own packets leave
+    // it.
     let lab = router();
     let (ours, far) = Pipe::pair(Capabilities::plain(1500));
     let config = IfConfig::new("pipe1").with_addr(Ipv6Addr::new(0xfd00, 0, 0, 2, 0, 0, 0, 1), 64);
@@ -233,8 +234,8 @@ fn n11_a_gateway_that_advertises_a_router_has_the_address() {
 
 #[test]
 fn n11_a_kept_route_to_the_routers_ends_when_a_program_advertises_one() {
-    // Breaks if a socket that has sent to the routers goes on sending to the link when the stack is one of them, or to itself
-    // when the stack is none any more; and if a datagram to them takes the locks of its way in a wrong order.
+    // Breaks if a socket that has sent to the routers goes on sending to the link when the stack is one of them, or to
+    // itself when the stack is none any more; and if a datagram to them takes the locks of its way in a wrong order.
     let lab = lab();
     introduce6(&lab);
     let socket = lab.stack.udp_bind(at6(Ipv6Addr::UNSPECIFIED, 7)).unwrap();
@@ -263,7 +264,8 @@ fn n11_a_kept_route_to_the_routers_ends_when_a_program_advertises_one() {
 
 #[test]
 fn i1_no_error_goes_to_an_address_that_several_routers_have() {
-    // Breaks if one packet with a forged source brings an error to whichever router is nearest (RFC 4443 section 2.4 e.6).
+    // Breaks if one packet with a forged source brings an error to whichever router is nearest (RFC 4443 section 2.4
+    // e.6).
     let lab = router();
     for (src, errors) in [(ROUTERS, 0), (PEER6, 1)] {
         let fields = Ipv6Fields {

@@ -1,5 +1,5 @@
-//! An interface that configures itself as a host of IPv6. Each test is named after the point that it stands for; those of
-//! lifetimes and bounds are beside the code.
+//! An interface that configures itself as a host of IPv6. Each test is named after the point that it stands for; those
+//! of lifetimes and bounds are beside the code.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -115,8 +115,8 @@ fn advert_of(mac: MacAddr, hop_limit: u8, lifetime: u16, options: &[u8]) -> Vec<
 
 #[test]
 fn s7_new_connections_begin_from_a_temporary_address_unless_told_otherwise() {
-    // A9 and S7: breaks if peers can follow a host by its stable address, if that can't be turned off, or if the host does not
-    // answer for both addresses.
+    // A9 and S7: breaks if peers can follow a host by its stable address, if that can't be turned off, or if the host
+    // does not answer for both addresses.
     for prefer in [true, false] {
         let mut policy = TemporaryPolicy::default();
         policy.prefer = prefer;
@@ -159,8 +159,8 @@ fn s7_new_connections_begin_from_a_temporary_address_unless_told_otherwise() {
 
 #[test]
 fn a2_an_optimistic_address_is_used_while_it_is_probed_for() {
-    // RFC 4429: breaks if a host waits for its probes before it speaks, tells others an address that another station may have,
-    // asks for neighbours from it, or keeps it when another station has it.
+    // RFC 4429: breaks if a host waits for its probes before it speaks, tells others an address that another station
+    // may have, asks for neighbours from it, or keeps it when another station has it.
     let autoconf = Autoconf {
         optimistic: true,
         secret: [7; 16],
@@ -224,8 +224,8 @@ fn a2_an_optimistic_address_is_used_while_it_is_probed_for() {
 
 #[test]
 fn s5_5_the_source_is_of_a_prefix_that_the_next_hop_advertises() {
-    // RFC 6724 rule 5.5, RFC 8028: breaks if a packet for one provider's router comes from an address of the other's, which
-    // that router may drop; the longest prefix in common would choose it here.
+    // RFC 6724 rule 5.5, RFC 8028: breaks if a packet for one provider's router comes from an address of the other's,
+    // which that router may drop; the longest prefix in common would choose it here.
     let lab = host(Vec::new());
     let (other_mac, far) = (
         MacAddr([2, 0, 0, 0, 5, 2]),
@@ -323,8 +323,8 @@ fn a3_a_host_whose_address_of_the_link_is_taken_forgets_its_routers() {
 
 #[test]
 fn routes_of_the_program_outlive_those_of_routers() {
-    // Breaks if the end of a router's prefix, of the router or of a redirect takes away a route that a program added, or
-    // goes before it.
+    // Breaks if the end of a router's prefix, of the router or of a redirect takes away a route that a program added,
+    // or goes before it.
     let lab = host(Vec::new());
     after(&lab, 5000);
     let by_program = RouteKind::Gateway(lab.iface, link_local_of(PEER_MAC));
@@ -430,7 +430,8 @@ fn a4_our_own_probe_that_comes_back_is_no_duplicate() {
 
 #[test]
 fn r_routers_are_asked_for_and_believed() {
-    // Breaks if a host finds no router, takes no address of its prefix, or keeps either for ever (RFC 4861 section 6.3).
+    // Breaks if a host finds no router, takes no address of its prefix, or keeps either for ever (RFC 4861 section
+    // 6.3).
     let lab = host(Vec::new());
     let asked = after(&lab, 5000);
     let solicit = asked.iter().find(|seen| seen.dst == ALL_ROUTERS).unwrap();
@@ -479,8 +480,8 @@ fn r_routers_are_asked_for_and_believed() {
 
 #[test]
 fn r_routers_are_told_of_a_new_address() {
-    // RFC 9131 6.1.2: breaks if the first packet to a new address waits at the router for a question; if a router is told an
-    // address before it may be used, or twice; or if an older entry is overridden.
+    // RFC 9131 6.1.2: breaks if the first packet to a new address waits at the router for a question; if a router is
+    // told an address before it may be used, or twice; or if an older entry is overridden.
     for optimistic in [false, true] {
         let lab = Lab::new(Setup {
             addrs6: Vec::new(),
@@ -554,7 +555,8 @@ fn n1_advertisements_that_are_not_of_a_router_on_the_link_are_dropped() {
 
 #[test]
 fn n10_the_first_hop_alone_may_redirect() {
-    // Breaks if any station can lead packets to itself, or a redirect of the router does not count (RFC 4861 section 8.1).
+    // Breaks if any station can lead packets to itself, or a redirect of the router does not count (RFC 4861 section
+    // 8.1).
     let lab = host(Vec::new());
     after(&lab, 5000);
     lab.give(&advert(1800, 5000, 5000));

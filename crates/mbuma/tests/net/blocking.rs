@@ -76,8 +76,8 @@ fn blocked_threads_of_tcp_sockets_are_woken() {
     lab.done();
 }
 
-/// Breaks if std's traits lose bytes, a dropped writing half sends no FIN, a split connection reads no end of file, or a
-/// listener on port 0 has no port of its own.
+/// Breaks if std's traits lose bytes, a dropped writing half sends no FIN, a split connection reads no end of file, or
+/// a listener on port 0 has no port of its own.
 #[test]
 fn the_shape_of_std() {
     let lab = Lab::plain();

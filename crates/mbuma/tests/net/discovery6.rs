@@ -89,8 +89,8 @@ fn n1_messages_from_beyond_the_link_are_dropped() {
 
 #[test]
 fn n1_malformed_messages_are_dropped_whole_and_reserved_fields_are_not_looked_at() {
-    // Breaks if a message with a code, without its fixed part, or with an option of no length is believed in part, or if a later
-    // version of the protocol can't use the reserved field (RFC 4861 section 7.1).
+    // Breaks if a message with a code, without its fixed part, or with an option of no length is believed in part, or
+    // if a later version of the protocol can't use the reserved field (RFC 4861 section 7.1).
     let lab = lab();
     let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
     let body = question.body();
@@ -125,8 +125,8 @@ fn n1_malformed_messages_are_dropped_whole_and_reserved_fields_are_not_looked_at
 
 #[test]
 fn n3_and_n8_a_stale_neighbour_is_probed_alone_before_it_is_given_up() {
-    // RFC 4861 appendix C, rows DELAY and PROBE: breaks if the first packet to a stale neighbour waits, if all stations are asked
-    // at once, if probes never end, or if an answer does not end them.
+    // RFC 4861 appendix C, rows DELAY and PROBE: breaks if the first packet to a stale neighbour waits, if all stations
+    // are asked at once, if probes never end, or if an answer does not end them.
     let lab = lab();
     introduce6(&lab);
     let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
@@ -171,8 +171,8 @@ fn n3_and_n8_a_stale_neighbour_is_probed_alone_before_it_is_given_up() {
 
 #[test]
 fn n3_each_interface_believes_answers_for_a_time_of_its_own() {
-    // Breaks if all hosts of a link probe their router at once, or believe it for less than half or for more than one and a half
-    // times the 30 s of RFC 4861 section 6.3.2.
+    // Breaks if all hosts of a link probe their router at once, or believe it for less than half or for more than one
+    // and a half times the 30 s of RFC 4861 section 6.3.2.
     let seeds: [fn(&mut Config); 6] = [
         |config| config.random = Random::from_seed(1),
         |config| config.random = Random::from_seed(2),

@@ -45,7 +45,8 @@ fn each_call_takes_text() {
     lab.done();
 }
 
-/// Breaks if `?` does not pass an operation's error on where a function returns the crate's `Result`, or its kind is lost.
+/// Breaks if `?` does not pass an operation's error on where a function returns the crate's `Result`, or its kind is
+/// lost.
 #[test]
 fn an_error_of_an_operation_is_one_of_the_crate() {
     fn bind(stack: &Stack) -> mbuma::Result<UdpSocket> {

@@ -210,8 +210,8 @@ fn a_sender_without_a_route_gets_an_error_where_one_is_allowed() {
     router.done();
 }
 
-/// RFC 3704 2.2: breaks if a station of a link that is checked can send by another's address, or not by its own; or if the
-/// owner of that address gets an error.
+/// RFC 3704 2.2: breaks if a station of a link that is checked can send by another's address, or not by its own; or if
+/// the owner of that address gets an error.
 #[test]
 fn a_source_address_of_another_link_is_not_forwarded() {
     let router = Router::plain();

@@ -80,8 +80,8 @@ fn error(lab: &Lab) -> (Icmp6Message, Vec<u8>) {
 
 #[test]
 fn f11_there_and_back_in_any_order() {
-    // Breaks if a datagram of 60,000 bytes is not cut so that it can be put together, shuffled and with duplicates, or if
-    // two datagrams have the same number.
+    // Breaks if a datagram of 60,000 bytes is not cut so that it can be put together, shuffled and with duplicates, or
+    // if two datagrams have the same number.
     for seed in 0..20 {
         let mut random = Random::from_seed(seed);
         let lab = lab();
@@ -128,8 +128,8 @@ fn f11_there_and_back_in_any_order() {
 
 #[test]
 fn f11_no_host_can_guess_the_next_number_and_no_report_makes_atomic_fragments() {
-    // Breaks if numbers follow one another, so that a host off the path can forge a fragment (RFC 7739), or if a report of a
-    // path smaller than IPv6's minimum makes the stack send fragments of whole datagrams (RFC 8021).
+    // Breaks if numbers follow one another, so that a host off the path can forge a fragment (RFC 7739), or if a report
+    // of a path smaller than IPv6's minimum makes the stack send fragments of whole datagrams (RFC 8021).
     let lab = lab();
     introduce6(&lab);
     let socket = bound(&lab);
@@ -589,8 +589,8 @@ fn too_big(frame: &[u8], mtu: u32) -> Vec<u8> {
 
 #[test]
 fn p1_and_p3_a_believed_report_makes_datagrams_fit_the_path() {
-    // Breaks if a datagram is larger than the path that a router reported, or a report about a packet that is not ours, that
-    // is not too big, or of less than 1280 bytes changes anything (RFC 8201 section 4).
+    // Breaks if a datagram is larger than the path that a router reported, or a report about a packet that is not ours,
+    // that is not too big, or of less than 1280 bytes changes anything (RFC 8201 section 4).
     let lab = lab();
     introduce6(&lab);
     let socket = bound(&lab);

@@ -1,6 +1,7 @@
 //! Frames of IPv6 that were damaged at random, to a host, a host that configures itself, a router and a gateway.
 //!
-//! `HOSTILE_FRAMES` is how many frames each gets: `HOSTILE_FRAMES=1000000 cargo test --release -p mbuma --test net hostile6`.
+//! `HOSTILE_FRAMES` is how many frames each gets:
+//! `HOSTILE_FRAMES=1000000 cargo test --release -p mbuma --test net hostile6`.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -135,7 +136,8 @@ fn honest() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Damages some bytes behind the Ethernet header, or the length; the checksum is right in half of the messages of ICMPv6.
+/// Damages some bytes behind the Ethernet header, or the length; the checksum is right in half of the messages of
+/// ICMPv6.
 fn damage(frame: &mut Vec<u8>, random: &mut Random) {
     const IP: usize = 14;
     for _ in 0..random.below(4) {

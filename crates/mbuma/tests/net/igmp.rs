@@ -139,8 +139,8 @@ fn takes(lab: &Lab, socket: &UdpSocket) -> [bool; 3] {
 
 #[test]
 fn a_group_of_ipv4_is_reported_when_it_is_joined_and_left() {
-    // RFC 9776 sections 5.1 and 4.2: breaks if a switch that listens sends a member nothing because it heard no report, a lost one
-    // is not repeated, the group of all stations is reported, or an interface without members says anything.
+    // RFC 9776 sections 5.1 and 4.2: breaks if a switch that listens sends a member nothing because it heard no report,
+    // a lost one is not repeated, the group of all stations is reported, or an interface without members says anything.
     let lab = Lab::plain();
     assert!(said(&lab).is_empty());
     let everyone = lab.stack.join_group(lab.iface, ALL_SYSTEMS).unwrap();
@@ -177,8 +177,8 @@ fn an_interface_without_an_address_reports_from_none() {
 
 #[test]
 fn a_member_takes_and_reports_the_senders_that_it_wants() {
-    // RFC 9776 sections 3.2, 5.1 and 5.2: breaks if a program gets packets of senders that it does not want, or none of those
-    // that it wants; or if a router is not told of the senders, or hears what it did not ask for.
+    // RFC 9776 sections 3.2, 5.1 and 5.2: breaks if a program gets packets of senders that it does not want, or none of
+    // those that it wants; or if a router is not told of the senders, or hears what it did not ask for.
     let lab = Lab::plain();
     let socket = bind(&lab, 7);
     assert_eq!(takes(&lab, &socket), [false; 3], "no member");
@@ -219,8 +219,8 @@ fn a_member_takes_and_reports_the_senders_that_it_wants() {
 
 #[test]
 fn each_socket_of_ipv4_takes_the_senders_of_its_own_filter() {
-    // RFC 9776 section 3.2: breaks if a socket gets datagrams because another one wants them; or if a closed socket stays in
-    // a group.
+    // RFC 9776 section 3.2: breaks if a socket gets datagrams because another one wants them; or if a closed socket
+    // stays in a group.
     let lab = Lab::plain();
     let [radio, all, idle] = [5, 6, 7].map(|port| bind(&lab, port));
     radio.join_source_group(lab.iface, GROUP, A).unwrap();
@@ -248,8 +248,8 @@ fn each_socket_of_ipv4_takes_the_senders_of_its_own_filter() {
 
 #[test]
 fn a_router_of_igmp_version_1_or_2_is_spoken_to_in_its_version() {
-    // RFC 9776 section 7.2, RFC 2236 section 3: breaks if a switch of an older version, of which there are many, does not
-    // learn of a member or of its end; or if all members of a link report, where one is enough.
+    // RFC 9776 section 7.2, RFC 2236 section 3: breaks if a switch of an older version, of which there are many, does
+    // not learn of a member or of its end; or if all members of a link report, where one is enough.
     let lab = Lab::plain();
     let member = lab.stack.join_group(lab.iface, GROUP).unwrap();
     said(&lab);
@@ -286,8 +286,8 @@ fn a_router_of_igmp_version_1_or_2_is_spoken_to_in_its_version() {
 
 #[test]
 fn a_message_of_igmp_that_no_station_of_the_link_may_send_is_dropped() {
-    // RFC 9776 sections 4, 4.1.12, 7.1 and 9.1: breaks if a host far away, or a packet that no router would look at, makes hosts
-    // answer, or a damaged message is read; or if the message of a switch without an address is not.
+    // RFC 9776 sections 4, 4.1.12, 7.1 and 9.1: breaks if a host far away, or a packet that no router would look at,
+    // makes hosts answer, or a damaged message is read; or if the message of a switch without an address is not.
     let lab = Lab::plain();
     let member = lab.stack.join_group(lab.iface, GROUP).unwrap();
     said(&lab);
@@ -355,8 +355,8 @@ fn a_message_of_igmp_that_no_station_of_the_link_may_send_is_dropped() {
 
 #[test]
 fn a_socket_that_can_not_be_in_a_group_of_ipv4_is_told_why() {
-    // RFC 3678 section 4.1.3, RFC 4604 section 2: breaks if a program waits for datagrams that never come, or a group has
-    // senders of the other version of IP.
+    // RFC 3678 section 4.1.3, RFC 4604 section 2: breaks if a program waits for datagrams that never come, or a group
+    // has senders of the other version of IP.
     use GroupError::{BadAddress, BadSocket, SendersNeeded};
     let lab = Lab::plain();
     let socket = bind(&lab, 5);

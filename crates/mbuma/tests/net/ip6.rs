@@ -64,8 +64,8 @@ fn h2_an_unknown_next_header_is_told_with_its_place() {
 
 #[test]
 fn a_packet_that_says_no_length_is_told() {
-    // Breaks if the stack takes a packet without a length, counts none of them, or the sender does not learn of one (RFC 2675
-    // section 3), at a host and at a router.
+    // Breaks if the stack takes a packet without a length, counts none of them, or the sender does not learn of one
+    // (RFC 2675 section 3), at a host and at a router.
     let lab = lab();
     introduce6(&lab);
     let options: [(&[u8], Option<u32>); 4] = [
@@ -115,8 +115,8 @@ fn long_options(next: u8) -> Vec<u8> {
 
 #[test]
 fn i2_an_error_behind_long_options_is_not_answered() {
-    // Breaks if a stack looks at too few bytes to see that a packet is an ICMPv6 error and answers it, or answers no packet
-    // whose options are that long (RFC 4443 section 2.4 e.1).
+    // Breaks if a stack looks at too few bytes to see that a packet is an ICMPv6 error and answers it, or answers no
+    // packet whose options are that long (RFC 4443 section 2.4 e.1).
     let lab = lab();
     introduce6(&lab);
     let fields = Ipv6Fields {
@@ -142,8 +142,8 @@ fn i2_an_error_behind_long_options_is_not_answered() {
 
 #[test]
 fn h4_and_i1_an_unknown_option_to_a_group_is_told_if_it_asks_for_that() {
-    // Breaks if a host can't find out which stations of a group lack an option, or one packet to a group makes many errors though
-    // its option asks for none (RFC 4443 section 2.4 e.3, RFC 8200 section 4.2).
+    // Breaks if a host can't find out which stations of a group lack an option, or one packet to a group makes many
+    // errors though its option asks for none (RFC 4443 section 2.4 e.3, RFC 8200 section 4.2).
     let lab = lab();
     introduce6(&lab);
     for (dst, kind, told) in [

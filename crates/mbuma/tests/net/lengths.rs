@@ -239,8 +239,8 @@ fn half_right_arp() {
     }
 }
 
-/// RFC 791 3.1, RFC 1122 3.2.2.5: breaks if a packet is taken whose options run over its header, one whose options are whole is
-/// dropped, or the sender is not told of the byte, though nothing else forbids it.
+/// RFC 791 3.1, RFC 1122 3.2.2.5: breaks if a packet is taken whose options run over its header, one whose options are
+/// whole is dropped, or the sender is not told of the byte, though nothing else forbids it.
 #[test]
 fn options_that_run_over_the_header() {
     let lab = Lab::plain();

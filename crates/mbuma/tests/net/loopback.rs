@@ -53,8 +53,8 @@ fn out_of_the_box() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks when the algorithm of a stack, or of one of its connections, is not the chosen one, or when a change of it stops
-/// the connection.
+/// Breaks when the algorithm of a stack, or of one of its connections, is not the chosen one, or when a change of it
+/// stops the connection.
 #[test]
 fn congestion_control_is_chosen() {
     let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));

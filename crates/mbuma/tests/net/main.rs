@@ -1,7 +1,7 @@
 //! The stack below TCP, on a pipe whose other end the tests hold. One program: each takes seconds to build and link.
 //!
-//! IPv6 has a list of points that a node, and a router, must obey. A test is named after its point, in lower case; this table
-//! says where the tests of each are, and [`points`] counts them.
+//! IPv6 has a list of points that a node, and a router, must obey. A test is named after its point, in lower case; this
+//! table says where the tests of each are, and [`points`] counts them.
 //!
 //! | points | where |
 //! |---|---|

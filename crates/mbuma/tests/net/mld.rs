@@ -26,7 +26,8 @@ fn host() -> Lab {
     })
 }
 
-/// A message about groups: its source, its destination, its type, and the kinds and groups of its records, which have no sources.
+/// A message about groups: its source, its destination, its type, and the kinds and groups of its records, which have
+/// no sources.
 type Report = (Ipv6Addr, Ipv6Addr, u8, Vec<(u8, Ipv6Addr)>);
 
 /// The messages about groups among these frames.
@@ -117,8 +118,9 @@ fn router() -> Ipv6Addr {
 
 #[test]
 fn a1_and_m1_groups_are_reported_before_their_address_is_probed_and_again_from_it() {
-    // Breaks if a switch that listens drops the probes for an address because nothing was said of its group, or a report has
-    // no address for ever; if a group that all hosts are in is reported, or one is not that a program joins or leaves.
+    // Breaks if a switch that listens drops the probes for an address because nothing was said of its group, or a
+    // report has no address for ever; if a group that all hosts are in is reported, or one is not that a program joins
+    // or leaves.
     let lab = host();
     let own = link_local_of(OUR_MAC);
     let group = solicited_node(own);
@@ -185,8 +187,8 @@ fn m2_questions_are_answered() {
 
 #[test]
 fn m4_a_question_without_senders_about_a_group_that_needs_them_is_counted() {
-    // RFC 4604 section 2: breaks if an administrator can't see that a router takes such groups for others, or if the host does
-    // not notice its version.
+    // RFC 4604 section 2: breaks if an administrator can't see that a router takes such groups for others, or if the
+    // host does not notice its version.
     let lab = host();
     said(&lab, 5000);
     let named = Ipv6Addr::new(0xff35, 0, 0, 0, 0, 0, 0, 1);
@@ -207,8 +209,8 @@ fn m4_a_question_without_senders_about_a_group_that_needs_them_is_counted() {
 
 #[test]
 fn m4_a_question_that_no_router_of_the_link_asked_is_dropped() {
-    // Breaks if a station far away, one without an address of the link, or a message that no router looks at makes hosts
-    // answer.
+    // Breaks if a station far away, one without an address of the link, or a message that no router looks at makes
+    // hosts answer.
     let lab = host();
     said(&lab, 5000);
     let ask = query(None, false);
@@ -229,8 +231,8 @@ fn m4_a_question_that_no_router_of_the_link_asked_is_dropped() {
 
 #[test]
 fn m1_a_program_that_advertises_a_router_joins_the_group_of_the_routers_address() {
-    // Breaks if a switch that listens drops the solicitations for the routers' address of a network, because the interface said
-    // nothing of its group when the program began; or if the interface stays in the group for ever.
+    // Breaks if a switch that listens drops the solicitations for the routers' address of a network, because the
+    // interface said nothing of its group when the program began; or if the interface stays in the group for ever.
     let lab = host();
     let addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 7);
     lab.stack.add_address(lab.iface, addr, 64).unwrap();
@@ -297,8 +299,8 @@ fn records_of(lab: &Lab, group: Ipv6Addr) -> Vec<(u8, Vec<Ipv6Addr>)> {
 
 #[test]
 fn m1_and_m2_a_member_takes_and_reports_the_senders_that_it_wants() {
-    // Breaks if a program gets packets of senders that it does not want, or none of those that it wants; or if a router is not told
-    // of the senders, or hears what it did not ask for (RFC 9777 sections 4.2, 5.2 and 6).
+    // Breaks if a program gets packets of senders that it does not want, or none of those that it wants; or if a router
+    // is not told of the senders, or hears what it did not ask for (RFC 9777 sections 4.2, 5.2 and 6).
     let lab = host();
     said(&lab, 5000);
     let [a, b, c] = [7, 8, 9].map(|n| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n));
@@ -366,8 +368,8 @@ fn m1_and_m2_a_member_takes_and_reports_the_senders_that_it_wants() {
 
 #[test]
 fn m2_a_question_that_is_sent_to_the_group_reaches_a_listener_of_other_senders() {
-    // RFC 9777 section 5.1.15: breaks if a router, which is not among the senders that the program wants, gets no answer to its
-    // question for one group, and stops sending to the group.
+    // RFC 9777 section 5.1.15: breaks if a router, which is not among the senders that the program wants, gets no
+    // answer to its question for one group, and stops sending to the group.
     let lab = host();
     said(&lab, 5000);
     let radio = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
@@ -388,8 +390,9 @@ fn m2_a_question_that_is_sent_to_the_group_reaches_a_listener_of_other_senders()
 
 #[test]
 fn m1_each_socket_takes_the_senders_of_its_own_filter() {
-    // RFC 9777 section 4.2: breaks if a socket gets datagrams because another one wants them, or a router is not told what both
-    // want together; if a socket that did not join gets nothing by a membership for all; or if a closed socket stays in a group.
+    // RFC 9777 section 4.2: breaks if a socket gets datagrams because another one wants them, or a router is not told
+    // what both want together; if a socket that did not join gets nothing by a membership for all; or if a closed
+    // socket stays in a group.
     let lab = host();
     said(&lab, 5000);
     let [a, b, c] = [7, 8, 9].map(|n| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n));
@@ -523,8 +526,8 @@ fn m1_a_socket_that_can_not_be_in_a_group_is_told_why() {
 
 #[test]
 fn m1_a_group_of_source_specific_multicast_is_joined_for_named_senders_alone() {
-    // Breaks if a program waits for datagrams that routers never send it, or a report asks them for all senders of such a group
-    // (RFC 4604 section 2).
+    // Breaks if a program waits for datagrams that routers never send it, or a report asks them for all senders of such
+    // a group (RFC 4604 section 2).
     use mbuma::socket::GroupError::{OtherMode, SendersNeeded};
     let lab = host();
     said(&lab, 5000);
@@ -557,7 +560,8 @@ fn m1_a_group_of_source_specific_multicast_is_joined_for_named_senders_alone() {
 
 #[test]
 fn m1_changes_by_several_threads_are_all_said() {
-    // Breaks if the thread that is last to report has an older list than another, so that a router never hears of a group.
+    // Breaks if the thread that is last to report has an older list than another, so that a router never hears of a
+    // group.
     let lab = host();
     said(&lab, 5000);
     let group = |n: u16| Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, n);

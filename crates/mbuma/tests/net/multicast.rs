@@ -82,9 +82,9 @@ fn dropped(lab: &Lab) -> Vec<(DropReason, u64)> {
 
 #[test]
 fn members_in_the_stack_get_what_it_sends_to_a_group() {
-    // RFC 1112 section 6.1, RFC 3493 section 5.2: breaks if a member misses the datagrams of its own host, or gets those that
-    // their sender keeps from it or its filter refuses; if a host that has no member takes them in; or if other hosts get
-    // none or two.
+    // RFC 1112 section 6.1, RFC 3493 section 5.2: breaks if a member misses the datagrams of its own host, or gets
+    // those that their sender keeps from it or its filter refuses; if a host that has no member takes them in; or if
+    // other hosts get none or two.
     for version in [0, 1] {
         let (lab, group, us) = (lab(), GROUPS[version], OURS[version]);
         let (sender, member) = (sender(&lab, version), bind(&lab, ANY[version], PORT));
@@ -136,8 +136,9 @@ fn every_station_is_in_the_group_of_all() {
 
 #[test]
 fn datagrams_to_groups_live_one_hop_unless_told_otherwise() {
-    // RFC 1112 section 6.1, RFC 3493 section 5.2: breaks if routers forward a datagram whose sender did not ask for that, if it
-    // gets less far than its sender asked for, or leaves the stack with no hop; or if an option for groups changes other datagrams.
+    // RFC 1112 section 6.1, RFC 3493 section 5.2: breaks if routers forward a datagram whose sender did not ask for
+    // that, if it gets less far than its sender asked for, or leaves the stack with no hop; or if an option for groups
+    // changes other datagrams.
     let unicast: [IpAddr; 2] = [PEER.into(), crate::frames6::PEER6.into()];
     for version in [0, 1] {
         let (lab, group, us) = (lab(), GROUPS[version], OURS[version]);
@@ -160,8 +161,9 @@ fn datagrams_to_groups_live_one_hop_unless_told_otherwise() {
 
 #[test]
 fn datagrams_to_groups_leave_by_the_chosen_interface() {
-    // RFC 3493 section 5.2: breaks if a datagram leaves by another interface than the program chose, or from another's address;
-    // if a choice lasts longer than the interface; or if without a choice neither the bound address nor the default route decides.
+    // RFC 3493 section 5.2: breaks if a datagram leaves by another interface than the program chose, or from another's
+    // address; if a choice lasts longer than the interface; or if without a choice neither the bound address nor the
+    // default route decides.
     for version in [0, 1] {
         let (lab, group, us) = (lab(), GROUPS[version], OURS[version]);
         let (ours, peer) = Pipe::pair(Capabilities::plain(1500));
@@ -214,7 +216,8 @@ fn datagrams_to_groups_leave_by_the_chosen_interface() {
 
 #[test]
 fn lo0_leads_to_members_in_the_stack_alone() {
-    // Breaks if programs of one stack can't talk to each other by a group without a link, or what they say leaves the stack.
+    // Breaks if programs of one stack can't talk to each other by a group without a link, or what they say leaves the
+    // stack.
     for version in [0, 1] {
         let (lab, group) = (lab(), GROUPS[version]);
         let member = bind(&lab, ANY[version], PORT);

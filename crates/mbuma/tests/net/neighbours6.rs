@@ -67,8 +67,8 @@ impl Wire6 {
 
 #[test]
 fn n5_a_connection_that_gets_on_asks_for_no_neighbour() {
-    // Breaks if each half a minute a busy connection asks whether its neighbour is there, which its answers tell (RFC 4861
-    // section 7.3.1).
+    // Breaks if each half a minute a busy connection asks whether its neighbour is there, which its answers tell (RFC
+    // 4861 section 7.3.1).
     let wire = Wire6::new();
     let [(left, _), (right, _)] = &wire.stacks;
     let listener = right.tcp_listen(at6(Ipv6Addr::UNSPECIFIED, 80), 8).unwrap();

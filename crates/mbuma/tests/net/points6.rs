@@ -61,8 +61,8 @@ fn h7_nothing_behind_the_headers_is_taken_in_silence() {
 
 #[test]
 fn i5_unknown_messages_go_to_a_program_or_end() {
-    // Breaks if a message of an unknown type is answered, or a program that asked for errors of that type does not hear of
-    // them (RFC 4443 section 2.4 a, b).
+    // Breaks if a message of an unknown type is answered, or a program that asked for errors of that type does not hear
+    // of them (RFC 4443 section 2.4 a, b).
     let lab = lab();
     introduce6(&lab);
     let socket = lab.stack.icmp6_bind(lab.iface, &[100]).unwrap();
@@ -85,8 +85,8 @@ fn i5_unknown_messages_go_to_a_program_or_end() {
 
 #[test]
 fn r10_and_r12_a_stack_with_given_addresses_asks_and_believes_no_station() {
-    // Breaks if a guest can lead the gateway's packets elsewhere by an advertisement or a redirect, or the gateway probes for
-    // addresses that it alone can have.
+    // Breaks if a guest can lead the gateway's packets elsewhere by an advertisement or a redirect, or the gateway
+    // probes for addresses that it alone can have.
     let lab = lab();
     assert!(lab.frames().is_empty());
     introduce6(&lab);
@@ -199,8 +199,8 @@ fn i8_an_error_reaches_the_socket_whose_datagram_it_quotes() {
 
 #[test]
 fn i8_an_error_about_a_segment_counts_if_it_quotes_a_sequence_number_in_flight() {
-    // Breaks if a host off the path can end an attempt to connect by an error about a guessed segment (RFC 5927 4.1), or if the
-    // program does not learn that no socket has the port.
+    // Breaks if a host off the path can end an attempt to connect by an error about a guessed segment (RFC 5927 4.1),
+    // or if the program does not learn that no socket has the port.
     let lab = lab();
     introduce6(&lab);
     let stream = lab.stack.tcp_connect(at6(US6, 7), at6(PEER6, 9)).unwrap();
@@ -267,7 +267,8 @@ fn n6_datagrams_wait_in_order_and_not_without_bound() {
 
 #[test]
 fn n7_a_scan_of_the_network_evicts_no_neighbour() {
-    // Breaks if a host that sends to thousands of absent stations makes the stack forget those that are there (RFC 6583).
+    // Breaks if a host that sends to thousands of absent stations makes the stack forget those that are there (RFC
+    // 6583).
     let lab = lab();
     introduce6(&lab);
     let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
@@ -388,8 +389,8 @@ fn s5_the_source_is_an_address_of_the_interface_that_it_leaves_by() {
 
 #[test]
 fn s6_a_program_can_change_the_policy_table() {
-    // Breaks if the table is fixed (RFC 6724 section 2.1), an interface or a socket does not hear of a change, or the order of
-    // a peer's addresses does not follow it.
+    // Breaks if the table is fixed (RFC 6724 section 2.1), an interface or a socket does not hear of a change, or the
+    // order of a peer's addresses does not follow it.
     let [other, far] = [9, 1].map(|n| Ipv6Addr::new(0x2001, 0xdb8, n, 0, 0, 0, 0, 1));
     let net = |addr, prefix_len| IfAddr { addr, prefix_len };
     let lab = Lab::new(Setup {

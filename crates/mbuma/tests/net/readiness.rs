@@ -116,8 +116,8 @@ fn a_reader_and_a_writer_do_not_wake_each_other() {
     end(stack);
 }
 
-/// Breaks if wakers that stay are called for the other direction, or the one of both directions twice for one change, or
-/// do not stay.
+/// Breaks if wakers that stay are called for the other direction, or the one of both directions twice for one change,
+/// or do not stay.
 #[test]
 fn wakers_that_stay_are_of_one_direction_too() {
     let stack = stack();

@@ -206,8 +206,8 @@ fn r3_the_sender_of_a_packet_for_beyond_its_scope_is_told() {
 
 #[test]
 fn i3_and_r3_each_kind_of_route_has_its_error() {
-    // RFC 4443 3.1, codes 0, 1 and 6: breaks if a sender can't tell a missing route from one that an administrator set, or
-    // hears of a black hole.
+    // RFC 4443 3.1, codes 0, 1 and 6: breaks if a sender can't tell a missing route from one that an administrator set,
+    // or hears of a black hole.
     let router = Router6::new(1500);
     let net = |n: u128| Ipv6Addr::from_bits(0xfd02 << 112 | n << 64);
     let kinds = [
@@ -282,7 +282,8 @@ fn i1_a_router_sends_no_error_about_a_redirect() {
 
 #[test]
 fn i3_and_r3_a_source_address_of_another_link_is_refused() {
-    // RFC 4443 3.1, code 5: breaks if a station of a link that is checked can send by another's address, or not by its own.
+    // RFC 4443 3.1, code 5: breaks if a station of a link that is checked can send by another's address, or not by its
+    // own.
     let router = Router6::new(1500);
     let from = |src| Ipv6Fields {
         next: IpProto(253),
@@ -323,8 +324,8 @@ fn n4_a_router_sends_at_once_to_a_station_that_advertised_itself() {
 
 #[test]
 fn r4_a_neighbour_is_told_of_the_better_first_hop() {
-    // RFC 4861 8.2: breaks if a station of the link is not told of another router there, or of a destination there, or is told
-    // as often as it sends; or if the packet that it sent is not sent on.
+    // RFC 4861 8.2: breaks if a station of the link is not told of another router there, or of a destination there, or
+    // is told as often as it sends; or if the packet that it sent is not sent on.
     let router = Router6::new(1500);
     let (other_mac, network) = (
         MacAddr([2, 0, 0, 0, 7, 7]),

@@ -196,8 +196,8 @@ fn impossible_routes_are_refused_and_those_of_addresses_stay() {
     assert_eq!(added, Err(RouteError::NoInterface));
 }
 
-/// Breaks if a SYN whose sender no route leads to is held for a decision: a gateway would open a connection of the host for
-/// it, although no answer can reach the sender. Or if one with a route is not.
+/// Breaks if a SYN whose sender no route leads to is held for a decision: a gateway would open a connection of the host
+/// for it, although no answer can reach the sender. Or if one with a route is not.
 #[test]
 fn a_syn_without_a_route_back_is_not_held() {
     let lab = Lab::gateway();

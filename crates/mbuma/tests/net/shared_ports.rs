@@ -62,8 +62,9 @@ fn place(datagram: &Datagram) -> *const u8 {
 
 #[test]
 fn each_member_of_a_group_gets_its_own_copy_by_reference() {
-    // RFC 1112 section 7.1, POSIX's and BSD's SO_REUSEPORT: breaks if only one of several members hears a group, one that has not
-    // joined hears it too, a member's filter stops the others, the payload is copied, or a packet counts twice.
+    // RFC 1112 section 7.1, POSIX's and BSD's SO_REUSEPORT: breaks if only one of several members hears a group, one
+    // that has not joined hears it too, a member's filter stops the others, the payload is copied, or a packet counts
+    // twice.
     for version in [0, 1] {
         let (lab, group) = (lab(), GROUPS[version]);
         let all: Vec<_> = (0..4).map(|_| shared(&lab, version)).collect();
@@ -172,8 +173,8 @@ fn a_port_is_shared_only_by_sockets_that_all_say_so() {
 
 #[test]
 fn broadcasts_reach_each_socket_here_and_there() {
-    // RFC 1122 section 3.3.6, BSD's IFF_SIMPLEX: breaks if a broadcast reaches one socket of several, none of its own host's,
-    // sockets of other ports or of IPv6, or the other hosts twice or not at all.
+    // RFC 1122 section 3.3.6, BSD's IFF_SIMPLEX: breaks if a broadcast reaches one socket of several, none of its own
+    // host's, sockets of other ports or of IPv6, or the other hosts twice or not at all.
     let lab = lab();
     let sockets = [shared(&lab, 0), shared(&lab, 0)];
     let ([a, b], six) = (&sockets, shared(&lab, 1));

@@ -265,8 +265,8 @@ impl Device for NotingTap {
     }
 }
 
-/// Breaks if the kernel does not take our packets of more than 64 KiB, gets none of them, or a writer that fills packets is not
-/// told how large they may be.
+/// Breaks if the kernel does not take our packets of more than 64 KiB, gets none of them, or a writer that fills
+/// packets is not told how large they may be.
 #[test]
 fn tcp_in_packets_of_more_than_64_kib() {
     const NAME: &str = "tcp_in_packets_of_more_than_64_kib";

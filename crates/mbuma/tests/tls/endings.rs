@@ -95,8 +95,8 @@ fn a_dropped_stream_delivers_its_data_and_says_its_end() {
 
 #[test]
 fn a_record_that_waits_for_a_buffer_is_not_the_end() {
-    // Breaks if a reader takes the bytes behind a whole record, or the peer's end, for a stream that was cut off, because the
-    // record found no buffer at first.
+    // Breaks if a reader takes the bytes behind a whole record, or the peer's end, for a stream that was cut off,
+    // because the record found no buffer at first.
     for more in [true, false] {
         let mut wire = Wire::new();
         let (client, server) = ours(&mut wire, client_config(&[]), server_config());
@@ -155,7 +155,8 @@ impl KeySource for Counted {
 
 #[test]
 fn the_keys_go_when_the_connection_is_done() {
-    // Breaks if the keys of a connection stay in memory through TIME-WAIT, whichever comes first: TIME-WAIT or the drop.
+    // Breaks if the keys of a connection stay in memory through TIME-WAIT, whichever comes first: TIME-WAIT or the
+    // drop.
     for drop_first in [true, false] {
         let mut wire = Wire::new();
         let key = |byte| {

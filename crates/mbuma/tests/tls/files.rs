@@ -166,8 +166,8 @@ fn random_ranges_arrive_through_a_full_buffer() {
 
 #[test]
 fn a_file_that_changes_its_length_under_a_full_buffer_is_not_padded() {
-    // Breaks if a file that grows gives more than its range, or one that shrinks while its sender waits gives bytes that it
-    // does not have (FreeBSD's ssl_sendfile: grow, truncate, offset_beyond_eof).
+    // Breaks if a file that grows gives more than its range, or one that shrinks while its sender waits gives bytes
+    // that it does not have (FreeBSD's ssl_sendfile: grow, truncate, offset_beyond_eof).
     let content = pattern(1 << 20);
     for to in [2 << 20, 400_000, 0] {
         let mut wire = Wire::with_window(60_000);
@@ -213,8 +213,8 @@ impl Wake for Woken {
 
 #[test]
 fn room_wakes_a_task_that_sends_a_file() {
-    // Breaks if a task that waits for room in the buffer sleeps on although there is some, or wakes up for each byte that it
-    // does not get room for.
+    // Breaks if a task that waits for room in the buffer sleeps on although there is some, or wakes up for each byte
+    // that it does not get room for.
     let content = pattern(1 << 20);
     let mut wire = Wire::with_window(60_000);
     let (client, server) = ours(&mut wire, client_config(&[]), server_config());

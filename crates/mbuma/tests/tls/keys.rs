@@ -1,5 +1,5 @@
-//! What stays of a key in the memory of the process. The test knows its keys only masked, so that each place where it finds
-//! one is the stack's or the AEAD's.
+//! What stays of a key in the memory of the process. The test knows its keys only masked, so that each place where it
+//! finds one is the stack's or the AEAD's.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,5 +1,5 @@
-//! TLS connections of the stack against rustls, in one process: handshakes, each suite, key updates of both sides, tickets,
-//! files, and how a stream may end.
+//! TLS connections of the stack against rustls, in one process: handshakes, each suite, key updates of both sides,
+//! tickets, files, and how a stream may end.
 //!
 //! `cert.der` and `key.der` are made for these tests and protect nothing.
 

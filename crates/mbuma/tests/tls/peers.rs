@@ -258,7 +258,8 @@ fn close_notify_of_either_side_is_understood() {
 
 #[test]
 fn a_stream_that_is_cut_off_is_told_from_one_that_ends() {
-    // Breaks if a FIN without close_notify passes for the end of the data: an attacker could shorten it. Our direction goes on.
+    // Breaks if a FIN without close_notify passes for the end of the data: an attacker could shorten it. Our direction
+    // goes on.
     let mut wire = Wire::new();
     let (mut client, server) = with_client(&mut wire, client_config(&[]));
     client

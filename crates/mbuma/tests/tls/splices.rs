@@ -124,8 +124,8 @@ impl Proxied {
 
 #[test]
 fn a_relay_ends_tls_and_passes_every_byte_and_end() {
-    // Breaks if content is lost, doubled or moved between two record layers, a key change stops the relay (haproxy#3450), or
-    // close_notify and FIN do not become each other.
+    // Breaks if content is lost, doubled or moved between two record layers, a key change stops the relay
+    // (haproxy#3450), or close_notify and FIN do not become each other.
     for with_tls in [false, true] {
         let p = Proxied::new(with_tls);
         let Proxied {
@@ -255,8 +255,8 @@ fn a_program_reads_and_writes_nothing_while_a_splice_does() {
 
 #[test]
 fn a_splice_without_buffers_waits_for_them() {
-    // Breaks if a record that finds no buffer to be opened into, or close_notify without one, ends the splice and resets the
-    // other side.
+    // Breaks if a record that finds no buffer to be opened into, or close_notify without one, ends the splice and
+    // resets the other side.
     for with_tls in [false, true] {
         let p = Proxied::new(with_tls);
         let splice = p.splice();

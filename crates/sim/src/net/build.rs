@@ -86,7 +86,8 @@ impl Net {
         &mut self.wires[wire.0].0
     }
 
-    /// Packets with more bytes than the length field of IP can say, which all stacks sent, by version: 4, 6; and jumbograms.
+    /// Packets with more bytes than the length field of IP can say, which all stacks sent, by version: 4, 6; and
+    /// jumbograms.
     pub fn large_packets(&self) -> [u64; 3] {
         let ports = self.slots.iter().map(|slot| slot.port.large_packets());
         ports.fold([0; 3], |sum, of| std::array::from_fn(|i| sum[i] + of[i]))
@@ -212,8 +213,8 @@ impl Net {
         self.send_from_peer(peer, frame);
     }
 
-    /// The station sends an ICMP error about a segment that it saw; `rest` is the header's last word. About one of IPv6 it
-    /// sends the error of ICMPv6 that tells the same ([`icmp6_kind`](crate::icmp6_kind)).
+    /// The station sends an ICMP error about a segment that it saw; `rest` is the header's last word. About one of IPv6
+    /// it sends the error of ICMPv6 that tells the same ([`icmp6_kind`](crate::icmp6_kind)).
     pub fn complain(&mut self, peer: PeerId, about: &Segment, kind: (u8, u8), rest: [u8; 4]) {
         let frame = self.peers[peer.0]
             .0

@@ -119,11 +119,11 @@ struct Excuses {
     scarce: bool,
     /// An interface was away for a while, and with it the route.
     uprooted: bool,
-    /// The gate has one place. A client whose SYNs come at the times of another one's, which is refused for now and so asks
-    /// again too, may find it taken each time, and then never learns the decision (seeds 9397 and 77029).
+    /// The gate has one place. A client whose SYNs come at the times of another one's, which is refused for now and so
+    /// asks again too, may find it taken each time, and then never learns the decision (seeds 9397 and 77029).
     crowded: bool,
-    /// The listener's queue has one place, and was found full. A client whose acknowledgements come at the times of many others'
-    /// may find it full each time, until the answer to its SYN is not repeated any more (seed 95848).
+    /// The listener's queue has one place, and was found full. A client whose acknowledgements come at the times of
+    /// many others' may find it full each time, until the answer to its SYN is not repeated any more (seed 95848).
     overflowed: bool,
 }
 

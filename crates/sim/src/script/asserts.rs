@@ -8,8 +8,8 @@
 //! unary := '-' unary | number | name | '(' or ')' | ('abs' | 'min' | 'max' | 'int') '(' or (',' or)* ')'
 //! ```
 //!
-//! Every value is a number; truth is 1. Variables live from one block of a script to the next. Invariants: no input panics,
-//! nesting is bounded.
+//! Every value is a number; truth is 1. Variables live from one block of a script to the next. Invariants: no input
+//! panics, nesting is bounded.
 
 use std::collections::BTreeMap;
 

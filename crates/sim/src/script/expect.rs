@@ -29,7 +29,8 @@ pub(super) struct Leeway {
     /// By how much the window may be smaller. A receiver holds its right edge until it can move by a whole segment (RFC
     /// 9293 3.8.6.2.2); FreeBSD moves it with each segment that it sends.
     pub(super) window: u16,
-    /// A FIN that crossed the stack's own is acknowledged without that one (RFC 9293 figure 13); FreeBSD repeats its FIN.
+    /// A FIN that crossed the stack's own is acknowledged without that one (RFC 9293 figure 13); FreeBSD repeats its
+    /// FIN.
     pub(super) crossed_fin: bool,
 }
 

@@ -63,8 +63,8 @@ impl HeaderField {
         self.len == 4 || value >> (8 * self.len) == 0
     }
 
-    /// Sets it in a packet of TCP whose IP header has no options. The header's checksum is computed anew, unless the field is
-    /// the checksum: the stack must look at the field, and not drop the packet for its sum.
+    /// Sets it in a packet of TCP whose IP header has no options. The header's checksum is computed anew, unless the
+    /// field is the checksum: the stack must look at the field, and not drop the packet for its sum.
     pub(super) fn set(self, packet: &mut [u8], value: u32) {
         let begin = if self.of_tcp { Ipv4Header::LEN } else { 0 } + self.at;
         let bytes = value.to_be_bytes();

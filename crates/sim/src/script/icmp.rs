@@ -35,8 +35,8 @@ const UNREACHABLE_CODES: [&str; 16] = [
 
 const TIME_EXCEEDED_CODES: [&str; 2] = ["ttl_exceeded", "reassembly_exceeded"];
 
-/// Names of FreeBSD's dialect, and of ICMPv6, for an error and its code. Those of ICMPv6 stand for the error of ICMP that
-/// [`IpFamily`](crate::family::IpFamily) turns into them (RFC 7915 section 5.2).
+/// Names of FreeBSD's dialect, and of ICMPv6, for an error and its code. Those of ICMPv6 stand for the error of ICMP
+/// that [`IpFamily`](crate::family::IpFamily) turns into them (RFC 7915 section 5.2).
 const ALIASES: [(&str, &str, (u8, u8)); 12] = [
     (
         "time_exceeded",

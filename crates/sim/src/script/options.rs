@@ -1,6 +1,7 @@
 //! TCP options as a script writes them, as bytes, and as a segment has them.
 //!
-//! Numbers of sequence and of timestamps are the script's here; [`ScriptFlow`](super::flow::ScriptFlow) translates them.
+//! Numbers of sequence and of timestamps are the script's here; [`ScriptFlow`](super::flow::ScriptFlow) translates
+//! them.
 //!
 //! The comparison is of the options and their values. Padding (`nop`, `eol`) and order are the sender's choice by RFC
 //! 9293 section 3.2, so they count only where a script asks for it (`--strict_options`).

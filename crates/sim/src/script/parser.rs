@@ -6,7 +6,8 @@
 //! when    := time | '+' time | time '~' time | '+' time '~' ['+'] time | '*' ; call: when '...' ['+'] time
 //! ```
 //!
-//! `call` parses calls, `segment` packets, `change` changes to their bytes. Invariants: no input panics, and nesting is bounded.
+//! `call` parses calls, `segment` packets, `change` changes to their bytes. Invariants: no input panics, and nesting is
+//! bounded.
 //! Source: the language of packetdrill (USENIX ATC 2013) in both its dialects, Linux's and FreeBSD's.
 
 use std::collections::BTreeSet;

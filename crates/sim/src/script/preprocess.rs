@@ -1,7 +1,7 @@
 //! `#define`, `#ifdef`, `#ifndef`, `#else`, `#endif`: which lines of a script count.
 //!
-//! A line that does not count becomes an empty one, so that line numbers stay. A `#` inside of `%{ ... }%`, of a command in
-//! backquotes or of a `/* ... */` begins no directive.
+//! A line that does not count becomes an empty one, so that line numbers stay. A `#` inside of `%{ ... }%`, of a
+//! command in backquotes or of a `/* ... */` begins no directive.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -162,7 +162,8 @@ mod tests {
 
     #[test]
     fn a_comment_of_another_language_is_no_directive() {
-        // Breaks when the comments of Python or of a shell are read as directives; or when those behind them no longer are.
+        // Breaks when the comments of Python or of a shell are read as directives; or when those behind them no longer
+        // are.
         let text = concat!(
             "+0 %{\n# else it is 5\nassert 1 # ` \"\n}%\n",
             "`a\n# if b \\` c\n#endif`\n",

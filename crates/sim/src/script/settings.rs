@@ -57,8 +57,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The same over IPv6, unless the script says that it is about one version: its addresses stand for others, and MTUs
-    /// are 20 bytes larger. They are not if the script itself is about IPv6.
+    /// The same over IPv6, unless the script says that it is about one version: its addresses stand for others, and
+    /// MTUs are 20 bytes larger. They are not if the script itself is about IPv6.
     #[must_use]
     pub fn over_ipv6(self) -> Self {
         Self {
@@ -67,7 +67,8 @@ impl Settings {
         }
     }
 
-    /// An MTU of the script as that of an IPv4 packet with the same payload ([`family`](crate::family) makes it larger again).
+    /// An MTU of the script as that of an IPv4 packet with the same payload ([`family`](crate::family) makes it larger
+    /// again).
     pub(super) fn as_ipv4_mtu(&self, mtu: u16) -> u16 {
         match self.speaks_ipv6 {
             true => mtu.saturating_sub(LONGER),

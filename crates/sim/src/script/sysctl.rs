@@ -211,7 +211,8 @@ fn sizes(value: &str) -> Option<(usize, usize)> {
 fn linux(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
     let secs = || value.parse().ok().map(Duration::from_secs);
     match name {
-        // Half of a buffer is for Linux's own records (tcp(7), `tcp_adv_win_scale`), but the window scale is that of all of it.
+        // Half of a buffer is for Linux's own records (tcp(7), `tcp_adv_win_scale`), but the window scale is that of
+        // all of it.
         "rmem" => {
             let (size, max) = sizes(value)?;
             (tcp.recv_buffer, tcp.recv_buffer_max) = (size / 2, max);
@@ -284,7 +285,8 @@ mod tests {
 
     #[test]
     fn all_values_of_both_systems_are_applied() {
-        // Breaks when the stack has no tunable for a name of the list, or refuses its value; or lacks a mode of `tcp_ecn`.
+        // Breaks when the stack has no tunable for a name of the list, or refuses its value; or lacks a mode of
+        // `tcp_ecn`.
         for (name, value) in OF_FREEBSD {
             let effect = bsd(name, value, &mut Tunables::default());
             assert_eq!(effect, Some(Effect::Applied), "{name}");

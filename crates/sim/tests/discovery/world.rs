@@ -15,8 +15,8 @@ use super::router::{self, PREFIX, Router};
 
 /// Frames that a station may send in a second: twenty questions to others, as many answers, discovery for each.
 pub(crate) const RATE_MAX: u64 = 100;
-/// Seconds for which a temporary address is in use at most, if a host has such addresses: some change before the questions, and
-/// all of them before the end.
+/// Seconds for which a temporary address is in use at most, if a host has such addresses: some change before the
+/// questions, and all of them before the end.
 const IN_USE: std::ops::RangeInclusive<u64> = 60..=90;
 /// The time for which they stay valid then.
 const STAY: Duration = Duration::from_secs(20);
@@ -215,8 +215,8 @@ impl World {
         }
     }
 
-    /// Whether a host has made as many addresses of the router's prefix as it must: a stable one, and temporary ones where it is
-    /// to have them.
+    /// Whether a host has made as many addresses of the router's prefix as it must: a stable one, and temporary ones
+    /// where it is to have them.
     fn has_learnt(&self, at: usize) -> bool {
         let wanted = self.wanted(at);
         let learnt = self.addresses(at).into_iter();
@@ -472,8 +472,8 @@ impl World {
         }
     }
 
-    /// Each station with each address of each other, as far as no conflict is about them: an answer to an address that two
-    /// stations have comes to one of them.
+    /// Each station with each address of each other, as far as no conflict is about them: an answer to an address that
+    /// two stations have comes to one of them.
     fn pairs(&self) -> Vec<(usize, Ipv6Addr)> {
         let mut pairs = Vec::new();
         let plain = |at: &usize| !(self.conflict == Conflict::Mac && *at < 2);

@@ -79,8 +79,8 @@ fn both_limits_hold_at_once() {
 
 #[test]
 fn a_stop_amid_the_stream_loses_and_doubles_nothing() {
-    // Breaks when the count of a stopped splice is not that of the bytes that the sink got: the program goes on at the wrong
-    // place (FreeBSD's resplice and getsockopt, OpenBSD's unsplice).
+    // Breaks when the count of a stopped splice is not that of the bytes that the sink got: the program goes on at the
+    // wrong place (FreeBSD's resplice and getsockopt, OpenBSD's unsplice).
     let mut by_both = [0, 0];
     for seed in 0..8 {
         let mut b = Bench::new(seed, if seed < 2 { 0.0 } else { 0.02 });

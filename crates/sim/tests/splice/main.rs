@@ -7,9 +7,9 @@
 //!
 //! One of a proxy's two connections is over IPv6, which one by the seed.
 //!
-//! Splices with streams of UNIX-domain sockets are in [`unix`], those of connections that have ended already in [`ends`].
-//! The cases are those of the regression tests of OpenBSD's sosplice and FreeBSD's SO_SPLICE. Each test ends with all buffers
-//! given back.
+//! Splices with streams of UNIX-domain sockets are in [`unix`], those of connections that have ended already in
+//! [`ends`]. The cases are those of the regression tests of OpenBSD's sosplice and FreeBSD's SO_SPLICE. Each test ends
+//! with all buffers given back.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 use std::sync::Arc;
@@ -602,7 +602,8 @@ fn a_sink_that_was_full_is_found_again() {
 
 #[test]
 fn a_splice_may_be_made_before_its_ends_are_connected() {
-    // Breaks when a splice between a connection and one that is being made loses what came first (OpenBSD's scapy tests).
+    // Breaks when a splice between a connection and one that is being made loses what came first (OpenBSD's scapy
+    // tests).
     let mut b = Bench::new(3, 0.0);
     let (client, source) = b.connect(CLIENT, PROXY);
     client.send(b"early").expect("room");

@@ -160,7 +160,8 @@ fn unix_pair(b: &Bench, node: usize) -> (Stream, Stream) {
 
 #[test]
 fn every_byte_is_moved_and_no_program_is_woken_for_it() {
-    // Breaks when a byte is lost or comes out of order between buffers of different kinds, or each write wakes the program.
+    // Breaks when a byte is lost or comes out of order between buffers of different kinds, or each write wakes the
+    // program.
     on_each_kind(|b, row| {
         let calls = Arc::new(Calls::default());
         row.source.set_waker(Waker::from(Arc::clone(&calls)));
@@ -476,7 +477,8 @@ fn a_loop_is_refused() {
 
 #[test]
 fn a_row_of_splices_needs_no_deep_stack() {
-    // Breaks when each splice of a row gives the next one its turn by a call inside of its own, in one stack or between two.
+    // Breaks when each splice of a row gives the next one its turn by a call inside of its own, in one stack or between
+    // two.
     for nodes in [[PROXY; 2], [PROXY, SECOND_PROXY]] {
         if nodes[0] != nodes[1] && std::env::var_os("MBUMA_GIANT").is_some() {
             continue;

@@ -9,8 +9,9 @@ use wire::{SackBlock, SeqNum, TcpFlags, TcpOptions};
 /// Forged segments and errors of one run. The attacker knows both addresses and ports.
 const GUESSES: u32 = 1_000_000;
 
-/// The next segment of an attacker off the path: a reset, a SYN or an acknowledgement, with numbers drawn from the whole space;
-/// every second one near to where the connection is, which it can't know, but never with all numbers right.
+/// The next segment of an attacker off the path: a reset, a SYN or an acknowledgement, with numbers drawn from the
+/// whole space; every second one near to where the connection is, which it can't know, but never with all numbers
+/// right.
 fn guess(random: &mut Random, hand: &Hand) -> Segment {
     let near = random.chance(0.5);
     let mut number = |right: SeqNum| match near {
@@ -81,8 +82,8 @@ fn inject(count: u32, seed: u64) {
 
 #[test]
 fn a_million_guesses_harm_no_connection() {
-    // RFC 5961, RFC 5927: breaks when an attacker off the path ends a connection, moves it, makes its segments small, or has
-    // each guess answered.
+    // RFC 5961, RFC 5927: breaks when an attacker off the path ends a connection, moves it, makes its segments small,
+    // or has each guess answered.
     inject(GUESSES, 1);
 }
 
@@ -106,8 +107,8 @@ fn acknowledgements_of_single_bytes_open_no_larger_window() {
 
 #[test]
 fn acknowledgements_of_the_future_open_no_window() {
-    // RFC 5961 5.2, Savage et al. (1999), "optimistic acknowledgements": breaks when a peer that acknowledges data before it
-    // was sent makes the window grow, frees what was not sent, or has each of its lies answered.
+    // RFC 5961 5.2, Savage et al. (1999), "optimistic acknowledgements": breaks when a peer that acknowledges data
+    // before it was sent makes the window grow, frees what was not sent, or has each of its lies answered.
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
     stream.send(&bytes(100 * MSS)).expect("room");
@@ -129,8 +130,8 @@ fn acknowledgements_of_the_future_open_no_window() {
 
 #[test]
 fn duplicates_that_answer_no_segment_open_no_window() {
-    // RFC 5681 5, Savage et al. (1999), "duplicate ACK spoofing": breaks when each of any number of duplicates, without SACK, lets
-    // one more segment out.
+    // RFC 5681 5, Savage et al. (1999), "duplicate ACK spoofing": breaks when each of any number of duplicates, without
+    // SACK, lets one more segment out.
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
     stream.set_nodelay(true);
@@ -143,8 +144,8 @@ fn duplicates_that_answer_no_segment_open_no_window() {
         b.say(&hand.segment(ACK));
         out += b.seen().len();
     }
-    // Two leave before the recovery (RFC 3042). The window is 0.7 of the flight (CUBIC), three segments, and at most one for each of
-    // the twelve that are outstanding; one more is the repair.
+    // Two leave before the recovery (RFC 3042). The window is 0.7 of the flight (CUBIC), three segments, and at most
+    // one for each of the twelve that are outstanding; one more is the repair.
     assert_eq!(out, 7 + 3 + 12 + 1 - 10, "segments for 200 duplicates");
     // A partial acknowledgement of a segment counts anew.
     hand.rcv = flight[0].end();
@@ -159,8 +160,8 @@ fn duplicates_that_answer_no_segment_open_no_window() {
 
 #[test]
 fn false_and_repeated_blocks_empty_no_pipe() {
-    // FreeBSD D18624: breaks when blocks that repeat, overlap, or lie outside of what was sent count as delivered again, so
-    // that a receiver makes its sender send without bound.
+    // FreeBSD D18624: breaks when blocks that repeat, overlap, or lie outside of what was sent count as delivered
+    // again, so that a receiver makes its sender send without bound.
     let mut b = Bench::new();
     let (hand, stream, sent) = crate::sack::under_way(&mut b, 10, 200);
     let mut random = Random::from_seed(7);

@@ -35,8 +35,8 @@ fn we_close_first_and_the_peer_goes_on_for_a_while() {
 
 #[test]
 fn the_last_data_have_the_fin() {
-    // Breaks when the end of a short answer costs a segment of its own, and the peer's acknowledgement another; or when a
-    // refused call closes the sending side.
+    // Breaks when the end of a short answer costs a segment of its own, and the peer's acknowledgement another; or when
+    // a refused call closes the sending side.
     each_shape(|mut b| {
         let (mut hand, stream) = b.active();
         let stack = b.stack();
@@ -291,8 +291,8 @@ fn data_for_an_orphan_is_answered_with_a_reset() {
 
 #[test]
 fn data_beside_a_syn_that_crosses_that_of_an_orphan_is_answered_with_a_reset() {
-    // RFC 1122 4.2.2.13: breaks when the data that waits for the end of the handshake is acknowledged although the program
-    // is gone.
+    // RFC 1122 4.2.2.13: breaks when the data that waits for the end of the handshake is acknowledged although the
+    // program is gone.
     let mut b = Bench::new();
     let stream = b.connect();
     let mut hand = Hand::answering(&b.one());

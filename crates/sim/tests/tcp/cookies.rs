@@ -47,8 +47,8 @@ fn answered(b: &mut Bench, port: u16, options: TcpOptions) -> Hand {
 
 #[test]
 fn a_flood_keeps_no_client_out_and_costs_none_an_option() {
-    // RFC 4987: breaks when a peer that comes in a flood is kept out, or gets less than it asked for: its MSS, its window's
-    // scale, SACK, timestamps; each of them without the others.
+    // RFC 4987: breaks when a peer that comes in a flood is kept out, or gets less than it asked for: its MSS, its
+    // window's scale, SACK, timestamps; each of them without the others.
     for n in 0..8_u16 {
         let mut b = bench();
         let listener = crowded(&mut b);
@@ -104,8 +104,9 @@ fn a_lost_acknowledgement_is_made_good_by_the_first_data() {
 
 #[test]
 fn data_that_overtakes_the_cookie_does_not_end_the_connection() {
-    // The first fault that the simulator found: breaks when data that arrives before the acknowledgement is answered with a
-    // reset. It does not have the peer's initial number, so it can't open the connection; the peer sends it again.
+    // The first fault that the simulator found: breaks when data that arrives before the acknowledgement is answered
+    // with a reset. It does not have the peer's initial number, so it can't open the connection; the peer sends it
+    // again.
     let mut b = bench();
     let listener = crowded(&mut b);
     let mut hand = answered(&mut b, 5000, TcpOptions::default());
@@ -128,8 +129,8 @@ fn data_that_overtakes_the_cookie_does_not_end_the_connection() {
 
 #[test]
 fn a_cookie_that_comes_back_twice_opens_one_connection() {
-    // The second fault that the simulator found: breaks when a copy of the acknowledgement, or of the first data, opens the
-    // connection again: the user would get a connection without a peer, and the same request twice.
+    // The second fault that the simulator found: breaks when a copy of the acknowledgement, or of the first data, opens
+    // the connection again: the user would get a connection without a peer, and the same request twice.
     let mut b = bench();
     let listener = crowded(&mut b);
     let mut hand = answered(&mut b, 5000, TcpOptions::default());
@@ -216,8 +217,8 @@ fn a_backlog_that_is_full_takes_no_cookie() {
 
 #[test]
 fn a_peer_in_time_wait_comes_back_in_a_flood() {
-    // RFC 1122 4.2.2.13: breaks when a SYN for a connection in TIME-WAIT is answered with a cookie: its acknowledgement would
-    // meet the old connection.
+    // RFC 1122 4.2.2.13: breaks when a SYN for a connection in TIME-WAIT is answered with a cookie: its acknowledgement
+    // would meet the old connection.
     let mut b = bench();
     let listener = b
         .stack()
@@ -265,8 +266,8 @@ fn without_cookies_the_oldest_makes_room() {
 
 #[test]
 fn a_cookie_is_answered_with_the_options_of_the_listener() {
-    // RFC 9293 3.7.1: breaks when a handshake beyond the bound announces another segment size than the listener asks for, or
-    // the connection that comes of it does not have it.
+    // RFC 9293 3.7.1: breaks when a handshake beyond the bound announces another segment size than the listener asks
+    // for, or the connection that comes of it does not have it.
     let mut b = bench();
     let listener = crowded(&mut b);
     listener.set_options(&mbuma::TcpSocketOptions {
@@ -290,8 +291,8 @@ fn a_cookie_is_answered_with_the_options_of_the_listener() {
 
 #[test]
 fn clients_that_say_nothing_keep_no_program_waiting_once_they_are_too_many() {
-    // TCP_DEFER_ACCEPT: breaks when clients that connect and are silent take memory beyond the bound of half-open connections,
-    // or keep those beside them from the program; or one is lost when the listener has gone.
+    // TCP_DEFER_ACCEPT: breaks when clients that connect and are silent take memory beyond the bound of half-open
+    // connections, or keep those beside them from the program; or one is lost when the listener has gone.
     let mut b = bench();
     let listener = b.stack().tcp_listen(us(PORT), 100).unwrap();
     listener.set_options(&mbuma::TcpSocketOptions {

@@ -83,8 +83,8 @@ fn marks_outside_of_the_window_and_on_old_data_are_not_echoed() {
 
 #[test]
 fn without_an_agreement_marks_mean_nothing() {
-    // RFC 3168 6.1.1: breaks when a peer that did not offer ECN gets its bits, or a stack that has it switched off accepts an
-    // offer.
+    // RFC 3168 6.1.1: breaks when a peer that did not offer ECN gets its bits, or a stack that has it switched off
+    // accepts an offer.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive();
     let data = hand.data(b"x");
@@ -108,8 +108,8 @@ fn without_an_agreement_marks_mean_nothing() {
 
 #[test]
 fn an_offer_that_gets_no_answer_is_not_made_again() {
-    // RFC 3168 6.1.1.1: breaks when a middlebox that drops SYNs with the bits keeps every connection out; or when ECN is
-    // used though one SYN went without it.
+    // RFC 3168 6.1.1.1: breaks when a middlebox that drops SYNs with the bits keeps every connection out; or when ECN
+    // is used though one SYN went without it.
     let mut b = Bench::tuned(|c| c.tcp.ecn = EcnMode::Offer);
     let stream = b.connect();
     let first = b.one();
@@ -169,8 +169,8 @@ fn a_program_chooses_ecn_for_its_own_connections() {
 
 #[test]
 fn an_acknowledgement_alone_tells_how_the_syn_ack_arrived() {
-    // RFC 9768 3.2.2.1, SHOULD: breaks when the first acknowledgement of a client has data that was written before: then the server
-    // takes the flags for a count.
+    // RFC 9768 3.2.2.1, SHOULD: breaks when the first acknowledgement of a client has data that was written before:
+    // then the server takes the flags for a count.
     let mut b = Bench::tuned(|c| c.tcp.ecn = EcnMode::OfferAccurate);
     let stream = b.connect();
     let syn = Segment {
@@ -193,8 +193,8 @@ fn an_acknowledgement_alone_tells_how_the_syn_ack_arrived() {
 
 #[test]
 fn after_an_offer_that_failed_the_next_connection_makes_none_for_a_while() {
-    // RFC 9768 3.1.4.1: breaks when each connection over a path that drops SYNs for the bits of AccECN waits for two timeouts, or when
-    // two lost SYNs switch AccECN off for ever.
+    // RFC 9768 3.1.4.1: breaks when each connection over a path that drops SYNs for the bits of AccECN waits for two
+    // timeouts, or when two lost SYNs switch AccECN off for ever.
     let mut b = Bench::tuned(|c| c.tcp.ecn = EcnMode::OfferAccurate);
     let first = b.connect();
     b.run(secs(4));

@@ -38,8 +38,8 @@ fn a_fin_beyond_the_window_does_not_end_the_stream() {
 
 #[test]
 fn a_fin_on_repeated_data_counts_only_where_it_is() {
-    // RFC 9293 3.10.7.4: breaks when a FIN below RCV.NXT moves to RCV.NXT with the data that is cut off, which would end
-    // the stream before its last bytes; or when a FIN at RCV.NXT is lost because the data before it is old.
+    // RFC 9293 3.10.7.4: breaks when a FIN below RCV.NXT moves to RCV.NXT with the data that is cut off, which would
+    // end the stream before its last bytes; or when a FIN at RCV.NXT is lost because the data before it is old.
     each_shape(|mut b| {
         let (mut hand, stream) = b.passive();
         let start = hand.snd;
@@ -89,8 +89,8 @@ fn an_acknowledgement_at_the_right_edge_counts_in_spite_of_a_hole() {
 
 #[test]
 fn a_delayed_acknowledgement_is_not_delayed_again() {
-    // RFC 1122 4.2.3.2: breaks when each small segment sets the timer anew: a peer that sends one every 30 ms would wait
-    // for 2 * MSS bytes.
+    // RFC 1122 4.2.3.2: breaks when each small segment sets the timer anew: a peer that sends one every 30 ms would
+    // wait for 2 * MSS bytes.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive();
     // The first sixteen wait for a moment only, and so do those after delays in vain.
@@ -165,8 +165,8 @@ fn what_is_sent_behind_a_repair_gives_no_sample() {
 
 #[test]
 fn a_small_loss_leaves_a_slow_start_of_two_segments() {
-    // RFC 5681 3.1, equation (4): breaks when ssthresh falls below 2 * SMSS because little was in flight: the window would
-    // grow by congestion avoidance from the first acknowledgement on.
+    // RFC 5681 3.1, equation (4): breaks when ssthresh falls below 2 * SMSS because little was in flight: the window
+    // would grow by congestion avoidance from the first acknowledgement on.
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
     b.run(secs(5));

@@ -43,8 +43,8 @@ fn after_lost_syn_acks(b: &mut Bench, lost: u32) -> (Hand, TcpListener) {
 
 #[test]
 fn a_lost_syn_ack_leaves_slow_start_as_it_is() {
-    // RFC 5681 3.1: breaks if the loss of a SYN-ACK sets ssthresh, so that the window grows by a segment a round trip for
-    // the life of the connection; or if one loss alone makes the initial window smaller (RFC 6928 2).
+    // RFC 5681 3.1: breaks if the loss of a SYN-ACK sets ssthresh, so that the window grows by a segment a round trip
+    // for the life of the connection; or if one loss alone makes the initial window smaller (RFC 6928 2).
     let mut b = Bench::new();
     let (mut hand, listener) = after_lost_syn_acks(&mut b, 1);
     let stream = listener.accept().expect("established");
@@ -98,8 +98,8 @@ fn the_acknowledgement_of_the_syn_opens_no_window() {
 
 #[test]
 fn unacceptable_segments_are_answered_in_syn_received() {
-    // RFC 9293 3.10.7.4, RFC 5961 3.2 and 4.2: breaks if such a segment gets no acknowledgement, or gets it only after the
-    // handshake.
+    // RFC 9293 3.10.7.4, RFC 5961 3.2 and 4.2: breaks if such a segment gets no acknowledgement, or gets it only after
+    // the handshake.
     let mut b = Bench::new();
     let listener = listen(&b);
     let mut hand = Hand::from_port(5000);
@@ -159,8 +159,9 @@ fn no_window_update_follows_the_handshake() {
 
 #[test]
 fn a_tiny_mss_is_not_believed() {
-    // RFC 9293 3.7.1 has no smallest MSS; 216 is ours, as FreeBSD's (CVE-2019-11479). Breaks when a peer that offers 0 makes the
-    // stack divide by it, or send without end segments of nothing; or one that offers 1 makes it send a packet a byte.
+    // RFC 9293 3.7.1 has no smallest MSS; 216 is ours, as FreeBSD's (CVE-2019-11479). Breaks when a peer that offers 0
+    // makes the stack divide by it, or send without end segments of nothing; or one that offers 1 makes it send a
+    // packet a byte.
     for mss in [0, 1, 215] {
         for is_active in [false, true] {
             let mut b = Bench::new();

@@ -244,8 +244,8 @@ fn a_guest_that_gives_up_is_noticed() {
 
 #[test]
 fn a_held_syn_that_comes_again_counts_for_ecn() {
-    // RFC 9768 3.1.5: breaks when the late answer has the mark of another SYN than the latest, or offers of AccECN and of RFC 3168's
-    // form are not reset because a program still decides.
+    // RFC 9768 3.1.5: breaks when the late answer has the mark of another SYN than the latest, or offers of AccECN and
+    // of RFC 3168's form are not reset because a program still decides.
     const OFFER: TcpFlags = TcpFlags::ECE.union(TcpFlags::CWR);
     const ECT_0: u8 = 0b10;
     each_gateway(|mut b, interceptor| {

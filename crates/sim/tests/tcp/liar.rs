@@ -1,5 +1,5 @@
-//! A peer whose segments say anything: acknowledgements, blocks, counts of AccECN, echoes, marks and windows of a seed, to each
-//! congestion control, with pacing and without.
+//! A peer whose segments say anything: acknowledgements, blocks, counts of AccECN, echoes, marks and windows of a seed,
+//! to each congestion control, with pacing and without.
 
 use crate::common::*;
 use crate::sack::any_block;
@@ -17,9 +17,10 @@ const ACE: [TcpFlags; 3] = [TcpFlags::ECE, TcpFlags::CWR, TcpFlags::AE];
 
 #[test]
 fn a_peer_that_lies_breaks_no_sender() {
-    // Breaks when counts of marks, echoes, blocks and acknowledgements that cannot be true make the arithmetic of an estimator or a
-    // congestion control overflow (debug builds check it), let more into the network than the peer's window allows, stop the
-    // connection for good, or leave memory behind. LIAR_STREAMS=n runs so many, LIAR_SEED=n begins with that seed's bench.
+    // Breaks when counts of marks, echoes, blocks and acknowledgements that cannot be true make the arithmetic of an
+    // estimator or a congestion control overflow (debug builds check it), let more into the network than the peer's
+    // window allows, stop the connection for good, or leave memory behind. LIAR_STREAMS=n runs so many, LIAR_SEED=n
+    // begins with that seed's bench.
     let number = |name| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
     let first = number("LIAR_SEED").unwrap_or(0) / STREAMS;
     let benches = number("LIAR_STREAMS").unwrap_or(300).div_ceil(STREAMS);

@@ -6,8 +6,8 @@ use mbuma::{SocketError, TcpStream};
 use sim::Segment;
 use wire::TcpOptions;
 
-/// A connection whose congestion window has grown, so that ten segments are under way at once. It uses Reno: the windows after a loss
-/// are RFC 5681's.
+/// A connection whose congestion window has grown, so that ten segments are under way at once. It uses Reno: the
+/// windows after a loss are RFC 5681's.
 fn ten_under_way(b: &mut Bench) -> (Hand, TcpStream, Vec<Segment>) {
     let (hand, stream) = b.active();
     stream.set_nodelay(true);
@@ -331,8 +331,8 @@ fn a_fin_that_comes_too_early_gets_a_duplicate_acknowledgement() {
 
 #[test]
 fn after_a_timeout_bbr_goes_on_with_the_window_before_it() {
-    // draft-ietf-ccwg-bbr-06 5.6.4.4: breaks when a sender of little data, whose window is larger than what it had in flight, begins with
-    // four segments again after a timeout.
+    // draft-ietf-ccwg-bbr-06 5.6.4.4: breaks when a sender of little data, whose window is larger than what it had in
+    // flight, begins with four segments again after a timeout.
     let mut b = Bench::tuned(|c| {
         c.tcp.congestion = CongestionControl::Bbr;
         c.tcp.pacing = false;

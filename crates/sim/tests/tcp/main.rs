@@ -33,8 +33,8 @@ mod undo;
 mod urgent;
 mod window;
 
-/// Breaks if anything that TCP does depends on the version of IP: every other test, run once more over IPv6. One that speaks
-/// of IPv4 alone ends at once there.
+/// Breaks if anything that TCP does depends on the version of IP: every other test, run once more over IPv6. One that
+/// speaks of IPv4 alone ends at once there.
 #[test]
 fn every_clause_over_ipv6() {
     if common::is_over_ipv6() {

@@ -6,8 +6,8 @@ use crate::sack::{span, under_way, with_blocks};
 
 #[test]
 fn a_repair_that_is_lost_twice_is_repaired_a_third_time() {
-    // gVisor's fault: breaks when only the first transmission, or the first repair, is found lost by time, and the second waits for
-    // the timer.
+    // gVisor's fault: breaks when only the first transmission, or the first repair, is found lost by time, and the
+    // second waits for the timer.
     let mut b = Bench::new();
     let (hand, stream, seen) = under_way(&mut b, 10, 40);
     let mut known = seen[9].end();
@@ -27,8 +27,8 @@ fn a_repair_that_is_lost_twice_is_repaired_a_third_time() {
 
 #[test]
 fn a_window_that_shrinks_in_mid_recovery_delays_and_loses_nothing() {
-    // RFC 7323 2.4, gVisor #10312: breaks when a right edge that moves left makes the sender send beyond it, forget what it has to
-    // repair, or take its own waiting for congestion.
+    // RFC 7323 2.4, gVisor #10312: breaks when a right edge that moves left makes the sender send beyond it, forget
+    // what it has to repair, or take its own waiting for congestion.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = under_way(&mut b, 10, 10);
     // 0, 4 and 7 are missing, and there is room for one of them.
@@ -75,8 +75,8 @@ fn a_window_that_shrinks_in_mid_recovery_delays_and_loses_nothing() {
 
 #[test]
 fn a_receiver_that_reports_only_the_newest_block_is_repaired() {
-    // RFC 2018 4 asks for the others too: breaks when what was reported once is forgotten because a later acknowledgement does not
-    // repeat it.
+    // RFC 2018 4 asks for the others too: breaks when what was reported once is forgotten because a later
+    // acknowledgement does not repeat it.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = under_way(&mut b, 10, 0);
     // 0 and 5 are missing; each arrival is reported alone.
@@ -98,8 +98,8 @@ fn a_receiver_that_reports_only_the_newest_block_is_repaired() {
 
 #[test]
 fn an_hour_of_little_data_leads_to_no_burst_and_to_no_small_window() {
-    // FreeBSD D19118: breaks when the time of a program that sends little counts for CUBIC's curve, so that the window is huge, or
-    // overflows; RFC 7661: or when a window grows that is not used.
+    // FreeBSD D19118: breaks when the time of a program that sends little counts for CUBIC's curve, so that the window
+    // is huge, or overflows; RFC 7661: or when a window grows that is not used.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = under_way(&mut b, 10, 0);
     // An event begins an epoch.

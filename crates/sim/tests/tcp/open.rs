@@ -33,8 +33,8 @@ fn the_stack_connects() {
 
 #[test]
 fn ports_tell_neither_the_next_one_nor_those_of_others() {
-    // RFC 6056 3.3.3 and 3.3.5: breaks when ports to one destination go up by a constant, which counts the connections to
-    // all others, or those to two destinations, or of two hosts, begin at one place.
+    // RFC 6056 3.3.3 and 3.3.5: breaks when ports to one destination go up by a constant, which counts the connections
+    // to all others, or those to two destinations, or of two hosts, begin at one place.
     const DYNAMIC: u16 = 49_152;
     let ports = |to: u16| {
         let mut b = Bench::new();
@@ -91,8 +91,8 @@ fn the_stack_accepts() {
 
 #[test]
 fn no_connection_is_opened_to_an_address_that_is_no_hosts() {
-    // RFC 9293 3.9.2.3 (MUST-46): breaks when a SYN goes to all stations of a link, or waits minutes for an answer that no
-    // station may give.
+    // RFC 9293 3.9.2.3 (MUST-46): breaks when a SYN goes to all stations of a link, or waits minutes for an answer that
+    // no station may give.
     let mut b = Bench::new();
     let stack = b.stack();
     let no_hosts: &[IpAddr] = match is_over_ipv6() {
@@ -233,8 +233,8 @@ fn a_connection_is_refused_by_icmp() {
 
 #[test]
 fn an_error_about_a_policy_ends_an_attempt_to_connect() {
-    // RFC 4443 3.1: breaks if codes 5 and 6, which are subsets of code 1 ("administratively prohibited"), count as transient
-    // and the program waits for minutes. They exist over IPv6 only.
+    // RFC 4443 3.1: breaks if codes 5 and 6, which are subsets of code 1 ("administratively prohibited"), count as
+    // transient and the program waits for minutes. They exist over IPv6 only.
     let policies = [(1, 5), (1, 6)].into_iter().filter(|_| is_over_ipv6());
     for kind in policies.chain([(3, 13)]) {
         let mut b = Bench::new();
@@ -250,8 +250,8 @@ fn an_error_about_a_policy_ends_an_attempt_to_connect() {
 
 #[test]
 fn a_soft_error_does_not_end_an_attempt_to_connect() {
-    // RFC 9293 3.9.2.2, SHLD-25, MUST-56: breaks if a route that flaps ends an attempt, or if the attempt's end does not tell
-    // of it. ICMPv6 reports an unknown protocol as a parameter problem, which is soft.
+    // RFC 9293 3.9.2.2, SHLD-25, MUST-56: breaks if a route that flaps ends an attempt, or if the attempt's end does
+    // not tell of it. ICMPv6 reports an unknown protocol as a parameter problem, which is soft.
     let soft = [(3, 0), (3, 1), (3, 5), (11, 0), (11, 1), (12, 0)];
     let protocol = Some((3, 2)).filter(|_| is_over_ipv6());
     for kind in soft.into_iter().chain(protocol) {
@@ -485,8 +485,8 @@ fn initial_sequence_numbers_are_unpredictable_yet_monotone() {
 
 #[test]
 fn ports_of_one_destination_tell_nothing_of_another() {
-    // RFC 6056 3.3.3: breaks when an outsider learns, from connections to a server of its own, the port of the next one to
-    // another destination; or when a port is not a dynamic one, or is used again at once.
+    // RFC 6056 3.3.3: breaks when an outsider learns, from connections to a server of its own, the port of the next one
+    // to another destination; or when a port is not a dynamic one, or is used again at once.
     let mut b = Bench::new();
     let mut port = |to: u16| {
         let (local, to) = (any(), them(to));

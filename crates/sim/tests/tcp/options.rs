@@ -72,8 +72,8 @@ fn what_is_switched_off_is_neither_offered_nor_answered() {
 
 #[test]
 fn each_segment_has_timestamps_and_is_a_full_frame() {
-    // RFC 7323 3.2, RFC 6691 2: breaks when a segment goes without timestamps, or when data does not leave room for them:
-    // the segment would be fragmented, or shorter than the path allows. Devices that cut and those that do not.
+    // RFC 7323 3.2, RFC 6691 2: breaks when a segment goes without timestamps, or when data does not leave room for
+    // them: the segment would be fragmented, or shorter than the path allows. Devices that cut and those that do not.
     for port in [
         PortConfig::plain(link_mtu()),
         PortConfig::offloading(link_mtu()),
@@ -106,8 +106,8 @@ fn each_segment_has_timestamps_and_is_a_full_frame() {
 
 #[test]
 fn blocks_go_where_data_leaves_room() {
-    // RFC 6691 2, RFC 2018 4: breaks when data and SACK blocks together are longer than a frame, when blocks make a full
-    // segment shorter, or when a segment with room has none.
+    // RFC 6691 2, RFC 2018 4: breaks when data and SACK blocks together are longer than a frame, when blocks make a
+    // full segment shorter, or when a segment with room has none.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive_with(Some(9), true);
     stream.set_nodelay(true);
@@ -131,8 +131,8 @@ fn blocks_go_where_data_leaves_room() {
 
 #[test]
 fn options_that_are_wrong_are_passed_over() {
-    // RFC 9293 3.2 (MUST-7): breaks when an option of length 0 or 1, or one that ends behind the header, stops the stack or
-    // has the segment dropped.
+    // RFC 9293 3.2 (MUST-7): breaks when an option of length 0 or 1, or one that ends behind the header, stops the
+    // stack or has the segment dropped.
     let wrong: [&[u8]; 6] = [
         &[254, 0, 0, 0],
         &[254, 1, 1, 0],
@@ -156,8 +156,8 @@ fn options_that_are_wrong_are_passed_over() {
 
 #[test]
 fn a_syn_that_goes_again_has_the_time_of_its_sending() {
-    // RFC 7323 4.1: breaks when a repeated SYN has the clock of the first: its echo would count the timeout to the round
-    // trip.
+    // RFC 7323 4.1: breaks when a repeated SYN has the clock of the first: its echo would count the timeout to the
+    // round trip.
     let mut b = Bench::new();
     let stream = b.connect();
     let first = b.one();

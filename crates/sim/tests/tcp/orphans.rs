@@ -20,7 +20,8 @@ fn bench(orphans_max: usize, cluster_bytes_max: usize, send_buffer: usize) -> Be
     })
 }
 
-/// Makes `count` orphans, each with a full send buffer, whose peers take nothing; and the peers that were reset meanwhile.
+/// Makes `count` orphans, each with a full send buffer, whose peers take nothing; and the peers that were reset
+/// meanwhile.
 fn abandon(b: &mut Bench, count: u16) -> (Vec<Hand>, Vec<SocketAddr>) {
     let listener = b
         .stack()
@@ -44,8 +45,8 @@ fn abandon(b: &mut Bench, count: u16) -> (Vec<Hand>, Vec<SocketAddr>) {
 
 #[test]
 fn the_oldest_orphan_makes_room() {
-    // Breaks when a peer that takes nothing keeps any number of connections without a program, or has the newest ones reset, which
-    // honest peers still take.
+    // Breaks when a peer that takes nothing keeps any number of connections without a program, or has the newest ones
+    // reset, which honest peers still take.
     let mut b = bench(4, 64 << 20, BUFFER);
     let (hands, reset) = abandon(&mut b, 10);
     let stats = b.stack().stats().tcp;
@@ -57,7 +58,8 @@ fn the_oldest_orphan_makes_room() {
 
 #[test]
 fn orphans_leave_a_quarter_of_the_buffers() {
-    // Breaks when peers that take nothing hold all buffers by connections without a program: then no packet can be received.
+    // Breaks when peers that take nothing hold all buffers by connections without a program: then no packet can be
+    // received.
     const CLUSTERS: usize = 8 << 20;
     const SMALL: usize = 16 << 10;
     let mut b = bench(1 << 15, CLUSTERS, SMALL);
@@ -99,8 +101,8 @@ fn lives(every: u64, bytes: u16) -> (u64, bool) {
 
 #[test]
 fn an_orphan_lives_while_half_of_its_data_is_taken_in_nine_minutes() {
-    // RFC 6429 3: breaks when a peer that acknowledges a little each minute, with its window open, keeps a connection and its data for
-    // as long as it likes; or when one that is only slow does not get all.
+    // RFC 6429 3: breaks when a peer that acknowledges a little each minute, with its window open, keeps a connection
+    // and its data for as long as it likes; or when one that is only slow does not get all.
     let (lived, given_up) = lives(60, 100);
     assert!(given_up && (540..=600).contains(&lived), "{lived} s");
     let (lived, given_up) = lives(10, MSS as u16);

@@ -37,8 +37,8 @@ fn full(b: &mut Bench) -> usize {
 
 #[test]
 fn a_window_leaves_over_half_a_round_trip_in_slow_start() {
-    // Breaks when a window leaves at once and needs a queue of its size on the way; when the first flight is held back, which
-    // makes short transfers longer; or when timers that are coarse slow the sender down.
+    // Breaks when a window leaves at once and needs a queue of its size on the way; when the first flight is held back,
+    // which makes short transfers longer; or when timers that are coarse slow the sender down.
     let mut b = paced();
     let (mut hand, stream) = far(&mut b);
     assert_eq!(stream.send(&bytes(3 * FLIGHT)).expect("room"), 3 * FLIGHT);
@@ -82,8 +82,8 @@ fn acknowledgements_do_not_wait_for_their_turn() {
 
 #[test]
 fn a_program_bounds_the_rate_of_a_connection() {
-    // Breaks when a rate that a program asked for is exceeded, by the first flight or later, or not used; whether the stack
-    // paces or not.
+    // Breaks when a rate that a program asked for is exceeded, by the first flight or later, or not used; whether the
+    // stack paces or not.
     const RATE: u64 = 100_000;
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive();
@@ -113,7 +113,8 @@ fn a_program_bounds_the_rate_of_a_connection() {
 
 #[test]
 fn probes_of_a_closed_window_are_no_measure_of_the_path() {
-    // Breaks when BBR takes the bytes that probes deliver for the rate of the path, and forgets the rate that it measured.
+    // Breaks when BBR takes the bytes that probes deliver for the rate of the path, and forgets the rate that it
+    // measured.
     let mut b = Bench::tuned(|c| {
         c.tcp.pacing = true;
         c.tcp.congestion = CongestionControl::Bbr;

@@ -38,8 +38,8 @@ fn reported(b: &mut Bench, about: &Segment, limit: u16) -> Vec<Segment> {
 
 #[test]
 fn a_smaller_path_sends_smaller_segments_at_once() {
-    // RFC 1191: breaks when a path with a smaller MTU swallows the connection; RFC 5927: or when an error about a segment that
-    // is not in flight is believed.
+    // RFC 1191: breaks when a path with a smaller MTU swallows the connection; RFC 5927: or when an error about a
+    // segment that is not in flight is believed.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = ten_under_way(&mut b);
     let forged = Segment {
@@ -61,7 +61,8 @@ fn a_smaller_path_sends_smaller_segments_at_once() {
 
 #[test]
 fn a_report_with_nothing_in_flight_is_forged() {
-    // RFC 5927 4.1 and 7.2: breaks if an attacker who knows the numbers of an idle connection can make its segments small.
+    // RFC 5927 4.1 and 7.2: breaks if an attacker who knows the numbers of an idle connection can make its segments
+    // small.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = ten_under_way(&mut b);
     b.say(&hand.ack(&seen[9]));
@@ -76,8 +77,8 @@ fn a_report_with_nothing_in_flight_is_forged() {
 
 #[test]
 fn a_report_about_a_size_that_passed_waits_for_the_loss() {
-    // RFC 5927 7.2: breaks if an attacker who sees a connection whose segments arrive can make them small; or if a path that has
-    // really become smaller is not believed when the data that its report quotes is lost.
+    // RFC 5927 7.2: breaks if an attacker who sees a connection whose segments arrive can make them small; or if a path
+    // that has really become smaller is not believed when the data that its report quotes is lost.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = ten_under_way(&mut b);
     b.say(&hand.ack(&seen[9]));

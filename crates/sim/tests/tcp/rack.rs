@@ -26,8 +26,8 @@ fn what_one_segment_overtook_is_lost_after_a_quarter_of_a_round_trip() {
 
 #[test]
 fn a_repair_that_is_lost_is_repaired() {
-    // RFC 8985 1, RFC 5681 4.3: breaks when a retransmission that gets lost waits for the timer, or costs no window, or costs some
-    // twice.
+    // RFC 8985 1, RFC 5681 4.3: breaks when a retransmission that gets lost waits for the timer, or costs no window, or
+    // costs some twice.
     let mut b = Bench::new();
     let (hand, stream, seen) = under_way(&mut b, 10, 10);
     b.say(&with_blocks(&hand, &[span(&seen, 1, 10)]));
@@ -59,8 +59,8 @@ fn with_one_repair(b: &mut Bench) -> (Hand, TcpStream, Vec<Segment>) {
 
 #[test]
 fn a_repair_that_is_lost_with_all_behind_it_is_repeated_after_two_round_trips() {
-    // RFC 8985 1, RFC 5681 4.3: breaks when a repair behind which nothing arrives waits for the timer, or when its loss costs no
-    // window.
+    // RFC 8985 1, RFC 5681 4.3: breaks when a repair behind which nothing arrives waits for the timer, or when its loss
+    // costs no window.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = with_one_repair(&mut b);
     let before = stream.info().ssthresh;
@@ -156,7 +156,8 @@ fn timed_report(hand: &Hand, blocks: &[(SeqNum, SeqNum)]) -> Segment {
 
 #[test]
 fn a_repair_that_was_late_costs_no_window() {
-    // RFC 3522 3.2: breaks when a repair that was repeated too early counts as lost, though the echo says that it arrived.
+    // RFC 3522 3.2: breaks when a repair that was repeated too early counts as lost, though the echo says that it
+    // arrived.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = timed(&mut b, 5);
     b.say(&timed_report(&hand, &[span(&seen, 1, 5)]));
@@ -175,9 +176,9 @@ fn a_repair_that_was_late_costs_no_window() {
 
 #[test]
 fn a_repair_tells_of_others_though_the_path_became_shorter() {
-    // RFC 8985 6.2: breaks when an answer to a repair that comes sooner than any before counts as one to the first transmission,
-    // though its echo tells. A queue that the flight itself filled makes all round trips of before longer; then each repair waited
-    // for a probe of its own.
+    // RFC 8985 6.2: breaks when an answer to a repair that comes sooner than any before counts as one to the first
+    // transmission, though its echo tells. A queue that the flight itself filled makes all round trips of before
+    // longer; then each repair waited for a probe of its own.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = timed(&mut b, 9);
     b.say(&timed_report(&hand, &[span(&seen, 2, 9)]));
@@ -199,8 +200,8 @@ fn a_repair_tells_of_others_though_the_path_became_shorter() {
 
 #[test]
 fn a_repair_behind_a_hole_tells_of_the_one_before_it() {
-    // RFC 8985 6.2, RFC 7323 4.3: breaks when the echo of what arrived in order counts against a repair that a SACK block reports.
-    // So a flight without new data waited for a timer.
+    // RFC 8985 6.2, RFC 7323 4.3: breaks when the echo of what arrived in order counts against a repair that a SACK
+    // block reports. So a flight without new data waited for a timer.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = timed(&mut b, 9);
     b.say(&timed_report(
@@ -239,8 +240,8 @@ fn a_repair_that_is_lost_after_a_timeout_ends_slow_start() {
 
 #[test]
 fn small_segments_are_repaired_in_one() {
-    // RFC 6298 5.4, RFC 9293 3.8.6: breaks when a repair is as small as the segment that it repeats, so that a program that wrote
-    // bytes waits a round trip for each.
+    // RFC 6298 5.4, RFC 9293 3.8.6: breaks when a repair is as small as the segment that it repeats, so that a program
+    // that wrote bytes waits a round trip for each.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = under_way(&mut b, 1, 0);
     b.say(&hand.ack(&seen[0]));
@@ -305,8 +306,8 @@ fn a_probe_that_repaired_a_loss_halves_the_window() {
 
 #[test]
 fn a_repair_that_a_smaller_path_splits_is_no_second_loss() {
-    // RFC 8985 6.2, a fault of gVisor's: breaks when the halves of a repair that a router found too large count as overtaken, since
-    // they are sent with the time of other segments; or when what had arrived is sent again.
+    // RFC 8985 6.2, a fault of gVisor's: breaks when the halves of a repair that a router found too large count as
+    // overtaken, since they are sent with the time of other segments; or when what had arrived is sent again.
     let mut b = Bench::new();
     let (mut hand, stream, mut seen) = under_way(&mut b, 2, 0);
     // No full segment arrives, so a report of a smaller path is believed at once (RFC 5927 7.2).
@@ -348,8 +349,8 @@ fn a_repair_that_a_smaller_path_splits_is_no_second_loss() {
 
 #[test]
 fn the_reorder_timer_and_the_third_report_repair_once() {
-    // RFC 8985 6.2, a fault of gVisor's: breaks when the timer finds lost what the third report at the same moment finds lost too, and
-    // both send it.
+    // RFC 8985 6.2, a fault of gVisor's: breaks when the timer finds lost what the third report at the same moment
+    // finds lost too, and both send it.
     for report_first in [true, false] {
         let mut b = Bench::new();
         let (mut hand, stream, seen) = under_way(&mut b, 10, 0);

@@ -65,8 +65,8 @@ impl Far {
 
 #[test]
 fn a_far_sender_fills_the_path() {
-    // Breaks when a buffer of 64 KiB, which carries 5 Mbit/s over 100 ms, stays as it is, with or without timestamps; or
-    // when it grows beyond its bound.
+    // Breaks when a buffer of 64 KiB, which carries 5 Mbit/s over 100 ms, stays as it is, with or without timestamps;
+    // or when it grows beyond its bound.
     for timestamps in [true, false] {
         let (fixed, _) = far(ms(50), 0, timestamps).transfer(true);
         let (tuned, window) = far(ms(50), 8 << 20, timestamps).transfer(true);

@@ -75,8 +75,8 @@ pub(crate) fn starts(segments: &[Segment]) -> Vec<SeqNum> {
 
 #[test]
 fn three_sacked_segments_mean_a_loss() {
-    // RFC 8985 6.2: breaks when a loss waits for the timer, or two segments behind a hole are enough although nothing was
-    // ever reordered.
+    // RFC 8985 6.2: breaks when a loss waits for the timer, or two segments behind a hole are enough although nothing
+    // was ever reordered.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = under_way(&mut b, 10, 0);
     for to in [2, 3] {
@@ -199,9 +199,10 @@ const STREAMS: u64 = 100;
 
 #[test]
 fn no_stream_of_blocks_breaks_the_sender() {
-    // Breaks when acknowledgements and blocks in any order, true or forged, make the variables disagree (checked after each
-    // segment in debug builds), let more into the network than windows allow, stop the connection, or leave memory behind.
-    // SACK_STREAMS=n runs so many, SACK_SEED=n begins with that seed; those that its bench had before run again.
+    // Breaks when acknowledgements and blocks in any order, true or forged, make the variables disagree (checked after
+    // each segment in debug builds), let more into the network than windows allow, stop the connection, or leave memory
+    // behind. SACK_STREAMS=n runs so many, SACK_SEED=n begins with that seed; those that its bench had before run
+    // again.
     let number = |name| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
     let first = number("SACK_SEED").unwrap_or(0);
     let end = first + number("SACK_STREAMS").unwrap_or(300);

@@ -35,8 +35,8 @@ fn answers(b: &mut Bench, hand: &Hand, order: &[u32]) -> Vec<(u32, Vec<(u32, u32
 
 #[test]
 fn the_first_block_is_of_the_segment_that_is_answered() {
-    // RFC 2018 4 and the cases of section 5: breaks when the block that an acknowledgement is for is not the first, those
-    // reported last do not follow it, or a block stays when its gap is filled.
+    // RFC 2018 4 and the cases of section 5: breaks when the block that an acknowledgement is for is not the first,
+    // those reported last do not follow it, or a block stays when its gap is filled.
     for (ts, most) in [(None, 4), (Some(9), 3)] {
         let mut b = Bench::new();
         let (hand, stream) = b.passive_with(ts, true);
@@ -59,8 +59,8 @@ fn the_first_block_is_of_the_segment_that_is_answered() {
 
 #[test]
 fn what_arrives_twice_is_reported_once() {
-    // RFC 2883 4: breaks when the first block of an answer to a duplicate is not the duplicate, below the acknowledgement
-    // or inside of the next block; or when it is reported again with the next one.
+    // RFC 2883 4: breaks when the first block of an answer to a duplicate is not the duplicate, below the
+    // acknowledgement or inside of the next block; or when it is reported again with the next one.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive_with(Some(9), true);
     let got = answers(&mut b, &hand, &[0, 0, 2, 2, 3]);
@@ -115,8 +115,8 @@ fn what_there_was_no_room_for_is_not_reported() {
 
 #[test]
 fn duplicates_to_a_far_peer_are_held_back() {
-    // Breaks when each of a burst behind a gap costs an acknowledgement of its own on a long path; when the first three do
-    // not go at once, or the last block is not reported within a few milliseconds.
+    // Breaks when each of a burst behind a gap costs an acknowledgement of its own on a long path; when the first three
+    // do not go at once, or the last block is not reported within a few milliseconds.
     let mut b = Bench::new();
     let (hand, stream) = far(&mut b);
     for n in 1..41 {

@@ -46,8 +46,8 @@ fn new_syn(hand: &Hand) -> Segment {
 
 #[test]
 fn the_next_incarnation_begins_beyond_the_last() {
-    // RFC 1122 4.2.2.13: breaks if the initial sequence number comes from the clock alone. After a transfer of more than
-    // 250 kB/s it lies inside of the old connection's sequence space, and old segments pass for new ones.
+    // RFC 1122 4.2.2.13: breaks if the initial sequence number comes from the clock alone. After a transfer of more
+    // than 250 kB/s it lies inside of the old connection's sequence space, and old segments pass for new ones.
     let mut b = Bench::new();
     let (hand, listener, stream) = closed_after(&mut b, 4_000_000);
     b.say(&new_syn(&hand));
@@ -92,8 +92,8 @@ fn an_old_duplicate_syn_leads_back_to_time_wait() {
 
 #[test]
 fn an_icmp_error_or_silence_leads_back_to_time_wait() {
-    // RFC 9293 3.6.1 (2): breaks if TIME-WAIT is gone once a firewall, instead of the peer, has refused the answer to an old
-    // duplicate of a SYN, or once nothing has answered it; old segments would then reach the next connection.
+    // RFC 9293 3.6.1 (2): breaks if TIME-WAIT is gone once a firewall, instead of the peer, has refused the answer to
+    // an old duplicate of a SYN, or once nothing has answered it; old segments would then reach the next connection.
     for by_icmp in [true, false] {
         let mut b = Bench::tuned(|config| {
             config.tcp.syn_ack_retransmits_max = 1;
@@ -148,9 +148,9 @@ fn waiting_with(b: &mut Bench, ts: u32) -> (Hand, TcpListener) {
 
 #[test]
 fn a_newer_timestamp_opens_the_next_connection() {
-    // RFC 6191 2: breaks when a peer whose initial numbers are random, as all are now, must wait for TIME-WAIT to end every
-    // second time; when an older SYN beyond the sequence space opens a connection; or when a SYN of the same time does
-    // whose number is not beyond it.
+    // RFC 6191 2: breaks when a peer whose initial numbers are random, as all are now, must wait for TIME-WAIT to end
+    // every second time; when an older SYN beyond the sequence space opens a connection; or when a SYN of the same time
+    // does whose number is not beyond it.
     for (value, beyond, opens) in [
         (1001, true, true),
         (1001, false, true),
@@ -188,9 +188,9 @@ fn a_newer_timestamp_opens_the_next_connection() {
 
 #[test]
 fn a_pair_is_used_again_after_a_second_with_timestamps() {
-    // RFC 6191 2, tcp_tw_reuse: breaks when a program with a port of its own can't connect again for as long as TIME-WAIT lasts;
-    // when it can while a segment of the old connection may have the same timestamp, or without timestamps; or when the new
-    // connection begins within the old one's sequence space.
+    // RFC 6191 2, tcp_tw_reuse: breaks when a program with a port of its own can't connect again for as long as
+    // TIME-WAIT lasts; when it can while a segment of the old connection may have the same timestamp, or without
+    // timestamps; or when the new connection begins within the old one's sequence space.
     for (ts, after, opens) in [
         (Some((1000, 0)), 1100, true),
         (Some((1000, 0)), 900, false),

@@ -44,8 +44,8 @@ fn a_delayed_acknowledgement_echoes_the_first_segment_it_is_for() {
 
 #[test]
 fn segments_behind_a_gap_do_not_change_the_echo() {
-    // RFC 7323 4.3 (B) and (C): breaks when an early segment's value is echoed, or that of the segment that fills the gap
-    // is not.
+    // RFC 7323 4.3 (B) and (C): breaks when an early segment's value is echoed, or that of the segment that fills the
+    // gap is not.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive_with(Some(100), true);
     let lost = hand.data(b"lost");
@@ -92,8 +92,8 @@ fn an_old_segment_is_answered_and_not_taken() {
 
 #[test]
 fn a_repair_that_was_not_needed_does_not_change_the_echo() {
-    // RFC 7323 5.3, R2: breaks when a duplicate, which is not acceptable, sets the value that is echoed. It is younger than
-    // data that was sent before it and is late: that would be too old then.
+    // RFC 7323 5.3, R2: breaks when a duplicate, which is not acceptable, sets the value that is echoed. It is younger
+    // than data that was sent before it and is late: that would be too old then.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive_with(Some(100), true);
     let first = hand.data(b"first");
@@ -112,9 +112,9 @@ fn a_repair_that_was_not_needed_does_not_change_the_echo() {
 
 #[test]
 fn what_comes_behind_a_repair_fills_its_gap() {
-    // Breaks when a path that reorders loses, beside each segment that was repaired, those that were late then: they are
-    // older than the repair, and PAWS (RFC 7323 5.3, R1) alone would drop them. Where no gap tells that they are of this
-    // turn around the sequence space, it does.
+    // Breaks when a path that reorders loses, beside each segment that was repaired, those that were late then: they
+    // are older than the repair, and PAWS (RFC 7323 5.3, R1) alone would drop them. Where no gap tells that they are of
+    // this turn around the sequence space, it does.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive_with(Some(100), true);
     let [lost, second, late, fourth] = [b"a", b"b", b"c", b"d"].map(|data| hand.data(data));
@@ -167,8 +167,8 @@ fn a_repeated_segment_of_an_old_time_is_reported() {
 
 #[test]
 fn answers_to_old_segments_are_few() {
-    // RFC 5961 7, RFC 7323 5.3: breaks when each is answered: two stacks of which each takes the other's clock for old would
-    // never stop.
+    // RFC 5961 7, RFC 7323 5.3: breaks when each is answered: two stacks of which each takes the other's clock for old
+    // would never stop.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive_with(Some(100), true);
     b.say(&at(200, hand.data(b"x")));
@@ -183,8 +183,8 @@ fn answers_to_old_segments_are_few() {
 
 #[test]
 fn after_24_days_any_clock_is_believed() {
-    // RFC 7323 5.5: breaks when a connection that was silent for longer than half a turn of the peer's clock takes nothing
-    // more.
+    // RFC 7323 5.5: breaks when a connection that was silent for longer than half a turn of the peer's clock takes
+    // nothing more.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive_with(Some(100), true);
     b.run(secs(25 * 86_400));
@@ -210,8 +210,8 @@ fn a_segment_without_timestamps_is_taken() {
 
 #[test]
 fn a_clock_tells_nothing_of_another() {
-    // RFC 7323 7.1: breaks when the values of one connection tell those of another, or the uptime; or when two connections
-    // of the same ends do not have the same clock, which TIME-WAIT needs (RFC 6191).
+    // RFC 7323 7.1: breaks when the values of one connection tell those of another, or the uptime; or when two
+    // connections of the same ends do not have the same clock, which TIME-WAIT needs (RFC 6191).
     let mut b = Bench::new();
     let options = TcpOptions {
         mss: Some(MSS as u16),
@@ -241,8 +241,8 @@ fn a_clock_tells_nothing_of_another() {
 
 #[test]
 fn the_clock_of_a_connection_may_wrap() {
-    // RFC 7323 5.2: breaks when the clock of milliseconds, whose 32 bits end after 49.7 days, wraps within the life of a connection,
-    // and the peer's echo, its clock or a round trip is misread after that.
+    // RFC 7323 5.2: breaks when the clock of milliseconds, whose 32 bits end after 49.7 days, wraps within the life of
+    // a connection, and the peer's echo, its clock or a round trip is misread after that.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive_with(Some(u32::MAX - 86_400_000), true);
     let (mut wraps, mut before) = (0, None);

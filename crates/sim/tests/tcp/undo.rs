@@ -62,8 +62,8 @@ fn a_report_about_an_earlier_recovery_undoes_nothing() {
 
 #[test]
 fn an_echo_of_before_the_repair_undoes_the_recovery_at_once() {
-    // RFC 3522 3.2: breaks when a sender with timestamps needs the whole window acknowledged, or a report of the duplicate,
-    // to see that the only segment which it repaired had been late.
+    // RFC 3522 3.2: breaks when a sender with timestamps needs the whole window acknowledged, or a report of the
+    // duplicate, to see that the only segment which it repaired had been late.
     let mut b = Bench::new();
     let stream = b.connect();
     let syn = b.one();
@@ -105,9 +105,9 @@ fn an_echo_of_before_the_repair_undoes_the_recovery_at_once() {
 
 #[test]
 fn what_waited_behind_a_repair_gives_no_sample() {
-    // RFC 6298 3 (Karn): breaks when data is timed that came before a hole was repaired, because the peer acknowledges the
-    // repair and the rest apart. After a timeout the first acknowledgement makes new data go out (RFC 5682), so that the
-    // rest is not sent again.
+    // RFC 6298 3 (Karn): breaks when data is timed that came before a hole was repaired, because the peer acknowledges
+    // the repair and the rest apart. After a timeout the first acknowledgement makes new data go out (RFC 5682), so
+    // that the rest is not sent again.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = under_way(&mut b, 10, 20);
     b.run(ms(400));
@@ -123,8 +123,8 @@ fn what_waited_behind_a_repair_gives_no_sample() {
 
 #[test]
 fn a_timeout_that_came_too_early_is_undone() {
-    // RFC 5682 3.1: breaks when a path that pauses for longer than the timeout makes the sender repeat the whole flight, or
-    // leaves it in slow start.
+    // RFC 5682 3.1: breaks when a path that pauses for longer than the timeout makes the sender repeat the whole
+    // flight, or leaves it in slow start.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = under_way(&mut b, 10, 20);
     let before = stream.info().cwnd;

@@ -323,8 +323,8 @@ fn the_window_closes_without_a_reader_and_opens_with_one() {
 
 #[test]
 fn a_reader_of_a_buffer_larger_than_any_window_reopens_it() {
-    // RFC 9293 3.8.6: breaks when a peer that cannot scale windows hears of a reader's progress only by its own probes, because a
-    // quarter of the buffer is more than a window can grow by.
+    // RFC 9293 3.8.6: breaks when a peer that cannot scale windows hears of a reader's progress only by its own probes,
+    // because a quarter of the buffer is more than a window can grow by.
     let mut b = Bench::tuned(|c| {
         c.tcp.recv_buffer = 400_000;
         c.tcp.recv_buffer_max = 400_000;

@@ -15,8 +15,8 @@ fn bbr(config: &mut Config) {
 
 #[test]
 fn bbr_fills_a_clean_path_with_a_queue_of_any_size() {
-    // Breaks when the model of the path is too small, a queue of a tenth of the product ends each probe for good, or a deep one is
-    // filled for ever.
+    // Breaks when the model of the path is too small, a queue of a tenth of the product ends each probe for good, or a
+    // deep one is filled for ever.
     for (name, queue, linux, least) in [
         ("bbr, queue 1 BDP", 1.0, "93.0", 0.9),
         ("bbr, queue 0.1 BDP", 0.1, "90 / 88", 0.8),

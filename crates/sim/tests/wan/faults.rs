@@ -1,8 +1,8 @@
 //! Paths on which other stacks were slow or stood still, each named after its fault.
 //!
 //! Of the other faults of that kind, `tests/tcp` has a receiver that reneges (`sack`), a smaller MTU in mid-flight
-//! (`path_mtu`), blocks 2^31 away (`sack`), a repair that is lost (`rack`), and cookies that data overtakes (`cookies`).
-//! `main` has reordering.
+//! (`path_mtu`), blocks 2^31 away (`sack`), a repair that is lost (`rack`), and cookies that data overtakes
+//! (`cookies`). `main` has reordering.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +52,8 @@ impl Clock for CoarseClock {
 
 #[test]
 fn a_path_that_drops_large_packets_in_silence_is_searched() {
-    // RFC 8899 5.3: breaks when segments stay at the size that every path carries, or a probe that is lost shrinks the window.
+    // RFC 8899 5.3: breaks when segments stay at the size that every path carries, or a probe that is lost shrinks the
+    // window.
     let path = Path {
         mtu: 1400,
         ..Path::new("MTU 1400 without a report", 1.0, Faults::default())
@@ -65,7 +66,8 @@ fn a_path_that_drops_large_packets_in_silence_is_searched() {
     // The two timeouts are explained by then: the window grows by slow start, up to the queue's length.
     assert_eq!(s.timeouts, 2, "{s:?}");
     assert!(flow.mbps >= 0.9 * FULL, "{:.2}", flow.mbps);
-    // A receiver whose window is smaller than the path and its queue: no queue overflows, so there is no congestion at all.
+    // A receiver whose window is smaller than the path and its queue: no queue overflows, so there is no congestion at
+    // all.
     let flow = run(&path, 1, Duration::from_secs(3), |config| {
         config.tcp.recv_buffer = 512 << 10;
         config.tcp.recv_buffer_max = 512 << 10;
@@ -77,8 +79,8 @@ fn a_path_that_drops_large_packets_in_silence_is_searched() {
 
 #[test]
 fn a_coarse_clock_costs_no_throughput() {
-    // gVisor #9778, #6113: breaks when a clock whose grain is longer than the reordering window, or than the round trip, makes
-    // each flight look lost or leaves the window at a few segments.
+    // gVisor #9778, #6113: breaks when a clock whose grain is longer than the reordering window, or than the round
+    // trip, makes each flight look lost or leaves the window at a few segments.
     for grain in [1, 10, 16] {
         for rtt_us in [100, 1_000, 50_000] {
             let path = Path {
@@ -104,7 +106,8 @@ fn a_coarse_clock_costs_no_throughput() {
 
 #[test]
 fn jitter_does_not_ratchet_the_window_down() {
-    // gVisor #14102: breaks when events that proved to be none leave the window smaller each time: 30 ms on 200 ms, for a minute.
+    // gVisor #14102: breaks when events that proved to be none leave the window smaller each time: 30 ms on 200 ms, for
+    // a minute.
     let path = Path {
         rtt: ms(200),
         jitter: ms(30),
@@ -128,8 +131,8 @@ fn lost_acknowledgements_cost_little() {
 
 #[test]
 fn acknowledgements_that_come_together_cost_nothing() {
-    // Breaks when acknowledgements that a card or a link holds for 10 ms open bursts that the queue loses, or look like a longer
-    // path.
+    // Breaks when acknowledgements that a card or a link holds for 10 ms open bursts that the queue loses, or look like
+    // a longer path.
     let path = Path {
         coalesce: ms(10),
         ..Path::new("acknowledgements every 10 ms", 1.0, Faults::default())
@@ -141,8 +144,8 @@ fn acknowledgements_that_come_together_cost_nothing() {
 
 #[test]
 fn half_a_window_that_is_lost_at_once_is_repaired_without_a_timeout() {
-    // Breaks when the loss of half a window is repaired a segment a round trip, or by the timer: all that is sent in 50 ms of
-    // a round trip of some 100, its queue included, every three seconds.
+    // Breaks when the loss of half a window is repaired a segment a round trip, or by the timer: all that is sent in 50
+    // ms of a round trip of some 100, its queue included, every three seconds.
     let path = Path {
         outage: ms(50),
         ..Path::new("half a window lost at once", 1.0, Faults::default())

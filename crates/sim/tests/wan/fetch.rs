@@ -53,9 +53,9 @@ fn round_trips(tune: impl Fn(&mut Config)) -> f64 {
 
 #[test]
 fn an_answer_of_90_kib_takes_three_flights() {
-    // RFC 5681 3.1, 6928 2, RFC 9293 A.3: breaks when the first flight has less than ten segments, the next does not double, or the
-    // end of one waits: for a delayed acknowledgement, for those of all before, since the program does not set TCP_NODELAY, or for
-    // the pace of a window that a short queue holds.
+    // RFC 5681 3.1, 6928 2, RFC 9293 A.3: breaks when the first flight has less than ten segments, the next does not
+    // double, or the end of one waits: for a delayed acknowledgement, for those of all before, since the program does
+    // not set TCP_NODELAY, or for the pace of a window that a short queue holds.
     for is_paced in [false, true] {
         let n = round_trips(|config| config.tcp.pacing = is_paced);
         println!("an answer of 90 KiB, pacing {is_paced}: {n:.2} round trips");

@@ -14,8 +14,8 @@ const RTT: Duration = Duration::from_millis(2);
 
 #[test]
 fn a_device_that_refuses_large_packets_carries_a_connection() {
-    // Breaks when each growth of the window ends with a packet that the device refuses: without SACK and timestamps the timeout
-    // then doubles each time, because no retransmission is a sample of the round trip (RFC 6298 3).
+    // Breaks when each growth of the window ends with a packet that the device refuses: without SACK and timestamps the
+    // timeout then doubles each time, because no retransmission is a sample of the round trip (RFC 6298 3).
     let mut net = Net::new(1);
     let wire = net.wire(Link::delay(RTT / 2));
     // An end in memory has no way to say the length of such a packet of IPv4.

@@ -71,8 +71,8 @@ const SHALLOW_LINUX: f64 = 63.5;
 
 #[test]
 fn a_clean_path_is_filled() {
-    // Breaks when an overshoot of slow start is repaired a segment a round trip (RFC 6582), as without SACK: 0.4 Mbit/s; or
-    // when a recovery pauses or begins again.
+    // Breaks when an overshoot of slow start is repaired a segment a round trip (RFC 6582), as without SACK: 0.4
+    // Mbit/s; or when a recovery pauses or begins again.
     let clean = Path::new("clean, queue 1 BDP", 1.0, Faults::default());
     let check = |seed, flow: &Flow| assert_eq!(flow.stats.timeouts, 0, "seed {seed}");
     let mbps = row(&clean, 1, 30, "95.5", check);
@@ -84,8 +84,8 @@ fn a_clean_path_is_filled() {
 
 #[test]
 fn buffers_grow_to_the_path() {
-    // Breaks when a send buffer that is smaller than the path's product holds the flow back for ever: 64 KiB over 50 ms are
-    // 10 Mbit/s.
+    // Breaks when a send buffer that is smaller than the path's product holds the flow back for ever: 64 KiB over 50 ms
+    // are 10 Mbit/s.
     let small: fn(&mut Config) = |config| {
         config.tcp.send_buffer = 64 << 10;
         config.tcp.recv_buffer = 64 << 10;
@@ -97,8 +97,8 @@ fn buffers_grow_to_the_path() {
 
 #[test]
 fn random_loss_costs_what_theory_says() {
-    // Breaks when a loss is repaired late, or counts more than once; or when a repair that is lost waits for the timer, alone or
-    // with all that was sent after it.
+    // Breaks when a loss is repaired late, or counts more than once; or when a repair that is lost waits for the timer,
+    // alone or with all that was sent after it.
     for (p, seeds, linux, share) in [
         (0.001, 3, "8.6 / 9.4", 0.90),
         (0.01, 5, "2.5 / 2.2", 0.80),
@@ -115,8 +115,9 @@ fn random_loss_costs_what_theory_says() {
 
 #[test]
 fn reordering_is_no_loss() {
-    // Breaks when what was overtaken is taken for lost (without RACK 1.5 to 3.4 Mbit/s), when what is late is dropped as too
-    // old because a repair was faster or is not reported (CUBIC 59 and 49), or when an event that was none is not undone.
+    // Breaks when what was overtaken is taken for lost (without RACK 1.5 to 3.4 Mbit/s), when what is late is dropped
+    // as too old because a repair was faster or is not reported (CUBIC 59 and 49), or when an event that was none is
+    // not undone.
     let reno: fn(&mut Config) = |config| config.tcp.congestion = CongestionControl::Reno;
     for (algorithm, tune) in [("CUBIC", (|_| {}) as fn(&mut Config)), ("Reno", reno)] {
         for (reorder, late, linux) in [
@@ -140,8 +141,8 @@ fn reordering_is_no_loss() {
 
 #[test]
 fn a_queue_that_marks_loses_nothing() {
-    // RFC 3168, 8511, 9768: breaks when a sender that could know of congestion by marks fills the queue until it loses, or shrinks
-    // its window more than once for one window of data.
+    // RFC 3168, 8511, 9768: breaks when a sender that could know of congestion by marks fills the queue until it loses,
+    // or shrinks its window more than once for one window of data.
     let cubic: fn(&mut Config) = |config| config.tcp.ecn = EcnMode::Offer;
     let accurate: fn(&mut Config) = |config| config.tcp.ecn = EcnMode::OfferAccurate;
     let control: fn(&mut Config) = |config| {

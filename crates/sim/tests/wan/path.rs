@@ -221,8 +221,8 @@ pub(crate) fn run(path: &Path, seed: u64, time: Duration, tune: impl Fn(&mut Con
     }
 }
 
-/// Runs two flows of one host beside each other, each with its algorithm, for `time` after ten seconds that do not count. Their
-/// goodputs in Mbit/s.
+/// Runs two flows of one host beside each other, each with its algorithm, for `time` after ten seconds that do not
+/// count. Their goodputs in Mbit/s.
 pub(crate) fn run_beside(
     path: &Path,
     seed: u64,

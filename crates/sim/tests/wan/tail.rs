@@ -88,8 +88,9 @@ fn repair(lost: usize) -> Repair {
 
 #[test]
 fn the_last_of_several_lost_segments_is_there_within_three_and_a_half_round_trips() {
-    // RFC 8985 7: breaks when the loss of the last segments of a flight costs a timeout, or their probe comes late: one round trip
-    // for what arrived, two until the probe, and half of one for its way. It may have to wait for the end of a tick.
+    // RFC 8985 7: breaks when the loss of the last segments of a flight costs a timeout, or their probe comes late: one
+    // round trip for what arrived, two until the probe, and half of one for its way. It may have to wait for the end of
+    // a tick.
     let tick = kern::callout::TICK.as_secs_f64() / RTT.as_secs_f64();
     for lost in 1..=5 {
         let Repair {

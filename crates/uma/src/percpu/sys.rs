@@ -1,7 +1,7 @@
 //! The machine below the caches: the CPU that a thread runs on, its sections, fences on other CPUs.
 //!
-//! One of four files has the sections: two are assembly, `none.rs` never has any, and `modelled.rs` is the machine that a
-//! schedule checker runs, with CPUs of its own.
+//! One of four files has the sections: two are assembly, `none.rs` never has any, and `modelled.rs` is the machine that
+//! a schedule checker runs, with CPUs of its own.
 //!
 //! Locks: none.
 

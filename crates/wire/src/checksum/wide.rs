@@ -8,8 +8,8 @@
 //! Invariants: the value is that of the portable sum modulo 2^64 - 1, and is zero only if every byte is. Locks: none.
 //! Sources: RFC 1071 section 2 (C), parallel summation.
 //!
-//! `unsafe`: a function that is compiled for a feature of the CPU may be called only on a CPU with this feature. So each
-//! call follows the question whether the CPU has it.
+//! `unsafe`: a function that is compiled for a feature of the CPU may be called only on a CPU with this feature. So
+//! each call follows the question whether the CPU has it.
 #![allow(unsafe_code)]
 
 /// The unit of work; smaller pieces are left to the portable sum.

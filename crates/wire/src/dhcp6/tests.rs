@@ -43,7 +43,8 @@ proptest! {
 
 #[test]
 fn an_option_inside_of_another_is_read_and_counted() {
-    // Breaks if the length of the outer option does not cover the inner ones, or half of it is left where there is no room.
+    // Breaks if the length of the outer option does not cover the inner ones, or half of it is left where there is no
+    // room.
     let header = Dhcp6Header {
         kind: Dhcp6Type::Advertise,
         transaction: [1, 2, 3],

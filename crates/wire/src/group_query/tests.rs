@@ -83,8 +83,8 @@ fn m2_a_query_is_read_by_its_version() {
 
 #[test]
 fn a_query_of_igmp_is_read_by_its_version() {
-    // RFC 9776 sections 4.1.1 and 7.1: breaks if the version is not taken from length and code, a time of tenths of a second is
-    // read as another unit or as its code, or the oldest routers, which name no time, are answered at once.
+    // RFC 9776 sections 4.1.1 and 7.1: breaks if the version is not taken from length and code, a time of tenths of a
+    // second is read as another unit or as its code, or the oldest routers, which name no time, are answered at once.
     let group = Ipv4Addr::new(239, 1, 2, 3);
     let of = |code, body: &[u8]| GroupQuery::parse_igmp(code, body);
     let v1 = of(0, &[0; 4]).expect("it is whole");

@@ -37,8 +37,8 @@ pub struct Ipv4Fields<'a> {
     pub frag_offset: u16,
     /// Hops it may pass.
     pub ttl: u8,
-    /// The packet is longer than the total length can say, which is then 0: for a device that cuts it into packets of their own
-    /// lengths (Linux's BIG TCP).
+    /// The packet is longer than the total length can say, which is then 0: for a device that cuts it into packets of
+    /// their own lengths (Linux's BIG TCP).
     pub oversize: bool,
     /// The protocol that it carries.
     pub protocol: IpProto,

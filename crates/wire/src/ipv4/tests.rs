@@ -244,7 +244,8 @@ proptest! {
 
 #[test]
 fn options_that_run_over_the_header_are_not_whole() {
-    // RFC 791 3.1: breaks if a length of 0 or 1 is taken for a step, one beyond the header passes, or another byte is named.
+    // RFC 791 3.1: breaks if a length of 0 or 1 is taken for a step, one beyond the header passes, or another byte is
+    // named.
     for (options, bad) in [
         ([0, 9, 9, 9], None),
         ([1, 1, 1, 1], None),

@@ -39,7 +39,8 @@ fn a11_groups_have_their_ethernet_addresses() {
 
 #[test]
 fn m1_groups_of_named_senders_are_known() {
-    // Breaks if a group of a network's prefix (RFC 3306) counts as one of source-specific multicast (RFC 4607), or the reverse.
+    // Breaks if a group of a network's prefix (RFC 3306) counts as one of source-specific multicast (RFC 4607), or the
+    // reverse.
     for text in ["ff3e::8000:1", "ff32::1", "ff35::db8:1"] {
         assert!(is_source_specific6(addr(text)), "{text}");
     }

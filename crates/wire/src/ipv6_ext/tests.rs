@@ -66,8 +66,8 @@ fn h2_a_chain_ends_at_the_protocol_above() {
 
 #[test]
 fn h2_each_header_with_a_length_is_stepped_over_and_no_other() {
-    // Breaks if a header that a host can step over hides the protocol above, or one without a readable length, such as that of
-    // encryption (50), is stepped over (RFC 7045 section 4).
+    // Breaks if a header that a host can step over hides the protocol above, or one without a readable length, such as
+    // that of encryption (50), is stepped over (RFC 7045 section 4).
     let known = [0, 43, 44, 51, 60, 135, 139, 140];
     for kind in 0..=u8::MAX {
         let bytes = [17, 0, 1, 4, 0, 0, 0, 0, 1, 2, 3, 4];

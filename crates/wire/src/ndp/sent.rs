@@ -100,8 +100,8 @@ impl<'a> RedirectBody<'a> {
     /// Bytes of the quote at most, behind two addresses and the fronts of two options.
     pub const QUOTE_MAX: usize = RedirectBody::LEN_MAX - 32 - 8 - 8;
 
-    /// Says that `target` is the better first hop for `dst`; `mac`: its Ethernet address, if that is known. `quote`: the front
-    /// of the packet that it is about, from its IPv6 header on.
+    /// Says that `target` is the better first hop for `dst`; `mac`: its Ethernet address, if that is known. `quote`:
+    /// the front of the packet that it is about, from its IPv6 header on.
     pub const fn new(
         target: Ipv6Addr,
         dst: Ipv6Addr,

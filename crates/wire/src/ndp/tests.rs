@@ -101,8 +101,8 @@ fn an_advertised_prefix_is_read() {
 
 #[test]
 fn r6_an_advertisement_is_written_as_it_is_read() {
-    // Breaks if an option's field has the wrong place, a prefix has bits of a host, a name is not padded to 8 bytes, or one
-    // that needs no padding gets an option of length 0 behind it.
+    // Breaks if an option's field has the wrong place, a prefix has bits of a host, a name is not padded to 8 bytes, or
+    // one that needs no padding gets an option of length 0 behind it.
     let advert = RouterAdvert {
         hop_limit: 64,
         managed: false,

@@ -305,8 +305,8 @@ fn sack_blocks_that_do_not_fit_are_left_out() {
 
 #[test]
 fn the_counts_of_acc_ecn_lie_in_their_order_and_may_be_cut_short() {
-    // RFC 9768 3.2.3: breaks if a field changes place with the order, a short option is read beyond its end, or one that is
-    // longer than it may be is not read at all.
+    // RFC 9768 3.2.3: breaks if a field changes place with the order, a short option is read beyond its end, or one
+    // that is longer than it may be is not read at all.
     let whole = AccEcnOption::new([0x0102_0304, 5, 6], 3, false);
     let of = |acc_ecn| TcpOptions {
         acc_ecn: Some(acc_ecn),

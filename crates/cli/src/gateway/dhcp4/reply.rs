@@ -9,8 +9,8 @@
 //! | INFORM | ACK without an address |
 //! | BOOTP, which knows no leases | the address |
 //!
-//! Invariants: the client's identifier comes back as it was (RFC 6842); the mask is before the router (RFC 2132 3.3); no
-//! message is longer than the client takes.
+//! Invariants: the client's identifier comes back as it was (RFC 6842); the mask is before the router (RFC 2132 3.3);
+//! no message is longer than the client takes.
 //! Locks: none. Sources: RFC 2131 sections 4.1 to 4.3, tables 3 and 4.
 
 use std::net::Ipv4Addr;

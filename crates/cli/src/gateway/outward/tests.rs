@@ -30,8 +30,8 @@ fn until_done(shared: &mut Shared, connection: &mut OutwardConnection) {
 
 #[test]
 fn bytes_and_ends_pass_both_ways() {
-    // Breaks if an end of file overtakes bytes, is told to the wrong end, or a finished connection goes on; or if buffers
-    // stay in it.
+    // Breaks if an end of file overtakes bytes, is told to the wrong end, or a finished connection goes on; or if
+    // buffers stay in it.
     let (mut shared, _) = test_gateway::start();
     let ((mut guest, ours), (mut host, theirs)) = (pair(), pair());
     let slot = ClientQuota::new(8).slot().expect("a place");

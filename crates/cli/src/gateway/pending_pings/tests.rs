@@ -48,8 +48,8 @@ fn a_number_that_still_waits_is_passed_over() {
 
 #[test]
 fn as_many_wait_as_may_and_hold_little() {
-    // Breaks when large pings to a silent host take the clusters that other connections need, or when their number has no
-    // bound.
+    // Breaks when large pings to a silent host take the clusters that other connections need, or when their number has
+    // no bound.
     let pool = MbufPool::new(PoolConfig::default()).expect("address space");
     let mut pings = PendingPings::default();
     while let Some(seq) = pings.free_seq() {

@@ -44,7 +44,8 @@ fn the_hosts_loopback_is_out_of_reach_unless_asked_for() {
 
 #[test]
 fn an_address_that_stands_for_the_host_leads_there_by_its_first_meaning() {
-    // Breaks when a guest reaches another address of the host, a closed gateway opens by itself, or a mapped one stays closed.
+    // Breaks when a guest reaches another address of the host, a closed gateway opens by itself, or a mapped one stays
+    // closed.
     let addr = |text: &str| -> IpAddr { text.parse().expect("an address") };
     let meanings = [
         (addr("169.254.1.2"), addr("127.0.0.1")),
@@ -228,7 +229,8 @@ fn names_can_be_switched_off_and_sources_chosen() {
 
 #[test]
 fn a_protocol_that_is_switched_off_gets_no_answer() {
-    // Breaks when pasta's --no-tcp, --no-udp or --no-icmp lets packets of the guest out, stops another protocol, or answers.
+    // Breaks when pasta's --no-tcp, --no-udp or --no-icmp lets packets of the guest out, stops another protocol, or
+    // answers.
     let ignoring = |tcp, udp, icmp| {
         let policy = policy(true).ignoring(IgnoredProtocols { tcp, udp, icmp });
         let each = ["192.0.2.1:80", "10.0.2.2:80", "10.0.2.3:53"];
@@ -245,8 +247,8 @@ fn a_protocol_that_is_switched_off_gets_no_answer() {
 
 #[test]
 fn ipv6_goes_where_the_table_says() {
-    // Breaks when a guest reaches the host's ::1, its links or a cloud's credentials over IPv6, or is refused an ordinary
-    // address.
+    // Breaks when a guest reaches the host's ::1, its links or a cloud's credentials over IPv6, or is refused an
+    // ordinary address.
     let here = "[::1]:5432";
     for gateway in ["[fd00::2]:5432", "[fe80::2%3]:5432"] {
         let gateway = asked(gateway);
@@ -342,7 +344,8 @@ fn an_allowed_address_is_reached_and_no_other() {
 
 #[test]
 fn a_guest_with_the_hosts_address_reaches_the_hosts_neighbours() {
-    // Breaks when pasta's guest is refused its LAN, or its gateway, or reaches the host's loopback without being told to.
+    // Breaks when pasta's guest is refused its LAN, or its gateway, or reaches the host's loopback without being told
+    // to.
     let network = Addressing {
         guest: Ipv4Addr::new(192, 0, 2, 7),
         gateway: Ipv4Addr::new(192, 0, 2, 1),

@@ -110,8 +110,8 @@ fn an_answer_that_a_reset_follows_has_no_end() {
 
 #[test]
 fn urgent_data_is_in_the_stream_and_does_not_end_it() {
-    // Breaks when a read that urgent data ends is taken for the last one: the guest would get a part of the answer and its
-    // end. Or when the urgent byte is lost.
+    // Breaks when a read that urgent data ends is taken for the last one: the guest would get a part of the answer and
+    // its end. Or when the urgent byte is lost.
     let mut joined = Joined::new();
     let mut program = joined.program.as_ref().expect("a program");
     program.write_all(b"ans").expect("room");
@@ -134,8 +134,8 @@ fn urgent_data_is_in_the_stream_and_does_not_end_it() {
 
 #[test]
 fn a_refusal_at_any_moment_of_a_turn_is_no_acceptance() {
-    // Breaks when a turn takes a refusal that another worker handles between its two reads for an acceptance: it would drop
-    // the server's other addresses, and reset the client.
+    // Breaks when a turn takes a refusal that another worker handles between its two reads for an acceptance: it would
+    // drop the server's other addresses, and reset the client.
     for refused_before_read in 0..3 {
         let reads = Cell::new(0);
         let is_refused = || refused_before_read <= reads.replace(reads.get() + 1);

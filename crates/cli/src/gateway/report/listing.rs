@@ -48,8 +48,8 @@ struct Tcp {
     reordering: u8,
     congestion: &'static str,
     rtt_us: Option<u128>,
-    /// The time for which data for the guest waited to be sent or acknowledged; and the parts of it in which the guest's window or
-    /// the send buffer held it back.
+    /// The time for which data for the guest waited to be sent or acknowledged; and the parts of it in which the
+    /// guest's window or the send buffer held it back.
     busy_us: u128,
     window_limited_us: u128,
     buffer_limited_us: u128,

@@ -232,8 +232,8 @@ fn sent(frame: &[u8]) -> Option<Sent> {
     assert_eq!((ip.src(), ip.hop_limit()), (terms().router, 255));
     let pseudo = pseudo_header_v6(ip.src(), ip.dst(), IpProto::ICMPV6, message.len() as u32);
     assert!(icmp.checksum_ok(pseudo, [body]));
-    // The hop limit; of the flags O alone, so that no guest takes a second address by DHCP; then reachable and retransmission
-    // times.
+    // The hop limit; of the flags O alone, so that no guest takes a second address by DHCP; then reachable and
+    // retransmission times.
     let [hop_limit, flags, l1, l0] = icmp.rest();
     assert_eq!((icmp.code(), hop_limit, flags), (0, 64, 0x40));
     assert_eq!(body[..8], [0; 8]);
@@ -252,9 +252,9 @@ fn sent(frame: &[u8]) -> Option<Sent> {
 
 #[test]
 fn r6_and_r7_and_r8_the_guest_gets_what_it_asked_for_and_hears_the_end() {
-    // RFC 4861 sections 6.1.2, 6.2.3, 6.2.5 and 6.2.6: breaks if a guest drops the advertisement, or is told other things than the
-    // tool configures; if a router speaks before it is asked; if the answer goes to others, or not to a guest without an address;
-    // if later ones don't come; or if guests keep a router that has ended.
+    // RFC 4861 sections 6.1.2, 6.2.3, 6.2.5 and 6.2.6: breaks if a guest drops the advertisement, or is told other
+    // things than the tool configures; if a router speaks before it is asked; if the answer goes to others, or not to a
+    // guest without an address; if later ones don't come; or if guests keep a router that has ended.
     let mut link = Link::new();
     link.advance(Duration::from_secs(3600));
     assert_eq!(link.sent(), []);

@@ -56,8 +56,8 @@ const LINGER_MAX: Duration = Duration::from_secs(5);
 const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 /// Requests that a turn answers at most.
 const REQUESTS_MAX: usize = 8;
-/// Bytes that a turn sends at most, before others have theirs: four of the largest segments, some 60 us of encryption. With
-/// more in one turn, fewer turns and wakeups share their cost.
+/// Bytes that a turn sends at most, before others have theirs: four of the largest segments, some 60 us of encryption.
+/// With more in one turn, fewer turns and wakeups share their cost.
 const SEND_MAX: usize = 4 * SEGMENT_MAX;
 /// Bytes of requests that wait to be read at most: two of the largest segments.
 const RECV_BUFFER: usize = 128 << 10;

@@ -1,7 +1,7 @@
 //! Finds the answer to a request: a page that is made for it, a file, or a directory.
 //!
-//! A worker looks for files only in memory. Where that is not enough, a thread finds the answer once more, and may wait for
-//! a disk ([`FileSearch`]).
+//! A worker looks for files only in memory. Where that is not enough, a thread finds the answer once more, and may wait
+//! for a disk ([`FileSearch`]).
 //!
 //! Invariants: a client gets a status and no error number of the file system. Locks: none.
 

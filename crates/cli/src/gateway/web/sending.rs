@@ -339,7 +339,8 @@ impl Sending {
     }
 }
 
-/// Appends a copy of the first bytes, as many as there are buffers for and make no more than `max` in all; returns how many.
+/// Appends a copy of the first bytes, as many as there are buffers for and make no more than `max` in all; returns how
+/// many.
 fn copy(chain: &mut Chain, pool: &MbufPool, bytes: &[u8], max: usize) -> usize {
     let n = bytes.len().min(max.saturating_sub(chain.len()));
     let first = bytes.get(..n).unwrap_or_default();

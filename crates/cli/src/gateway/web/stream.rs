@@ -42,8 +42,8 @@ impl WebStream {
         }
     }
 
-    /// Moves `data` into the send buffer. After an error the bytes that were not taken are left in `data`: TLS may take a
-    /// part before buffers run out.
+    /// Moves `data` into the send buffer. After an error the bytes that were not taken are left in `data`: TLS may take
+    /// a part before buffers run out.
     pub(super) fn send_chain(&self, data: &mut Chain) -> Result<(), TlsError> {
         let all = std::mem::take(data);
         let sent = match self {

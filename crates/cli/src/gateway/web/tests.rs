@@ -344,8 +344,8 @@ fn names_of_a_large_directory_are_read_by_a_thread() {
 
 #[test]
 fn a_client_that_stops_reading_a_response_keeps_no_connection() {
-    // Breaks when a connection is closed while its client takes nothing of a response that is all in the send buffer: without
-    // an owner it keeps its bytes, and a place among the stack's connections, for nine minutes more.
+    // Breaks when a connection is closed while its client takes nothing of a response that is all in the send buffer:
+    // without an owner it keeps its bytes, and a place among the stack's connections, for nine minutes more.
     const LEN: u64 = 1_500_000;
     let mut bench = SiteBench::new("unread");
     fs::write(bench.dir.join("ten"), vec![b'x'; LEN as usize]).expect("our directory");
@@ -401,8 +401,8 @@ fn tls(tcp: TcpStream, role: TlsRole) -> TlsStream {
 
 #[test]
 fn a_response_over_tls_waits_for_buffers_and_keeps_its_bytes() {
-    // Breaks when the connection ends, or bytes are lost or repeated, because no mbuf is free when the response's bytes are cut
-    // into records: for each number of free mbufs.
+    // Breaks when the connection ends, or bytes are lost or repeated, because no mbuf is free when the response's bytes
+    // are cut into records: for each number of free mbufs.
     let pool = PoolConfig {
         mbufs_max: 200,
         ..PoolConfig::default()

@@ -154,7 +154,8 @@ fn a_file_that_may_change_again_has_a_weak_tag() {
 
 #[test]
 fn a_compressed_file_is_another_representation() {
-    // Breaks when a cache takes the compressed bytes for the plain ones, or gives them to a client that can't read them.
+    // Breaks when a cache takes the compressed bytes for the plain ones, or gives them to a client that can't read
+    // them.
     let plain = ask("");
     let coded = ask_for("", at(THEN), Some(Coding::Brotli));
     assert_ne!(field(&plain, "ETag"), field(&coded, "ETag"));

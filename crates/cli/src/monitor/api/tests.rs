@@ -120,8 +120,8 @@ fn add(addr: &str) -> String {
 
 #[test]
 fn a_port_leads_to_an_address_that_the_guest_may_have() {
-    // Breaks when a port leads to an address that no guest can have, whose clients then wait in vain; or an engine can't
-    // name an address that the guest adds to its interface.
+    // Breaks when a port leads to an address that no guest can have, whose clients then wait in vain; or an engine
+    // can't name an address that the guest adds to its interface.
     let mut bench = Bench::new();
     for right in [
         "",
@@ -158,8 +158,8 @@ fn a_port_leads_to_an_address_that_the_guest_may_have() {
 
 #[test]
 fn a_port_of_a_network_leads_to_a_guest_that_is_there() {
-    // Breaks when a port of an address without a guest waits for the next guest there, or one outlives its guest because it
-    // was published by the guest's address of IPv6.
+    // Breaks when a port of an address without a guest waits for the next guest there, or one outlives its guest
+    // because it was published by the guest's address of IPv6.
     let mut bench = Bench::new();
     bench.ports = Ports::new(Guests::Network(BTreeMap::new()));
     assert!(bench.ask(&[&add("")], true).contains("several guests"));

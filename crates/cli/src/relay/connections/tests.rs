@@ -96,8 +96,8 @@ impl RelayBench {
 
 #[test]
 fn clients_that_read_nothing_lose_their_buffers_to_others() {
-    // Breaks when clients that read nothing keep the buffers of a relay, so that no other client is served; or when one ends that
-    // reads, or any while there is room.
+    // Breaks when clients that read nothing keep the buffers of a relay, so that no other client is served; or when one
+    // ends that reads, or any while there is room.
     let second = Duration::from_secs(1);
     let mut bench = RelayBench::new();
     let stalled: Vec<_> = (0..20).map(|_| bench.connect()).collect();

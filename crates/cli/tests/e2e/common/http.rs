@@ -101,8 +101,8 @@ impl Endless {
         Self::begin(None)
     }
 
-    /// The same for a thousand streams, whose send buffers take 512 KiB each. With the kernel's choice they would fill the
-    /// memory that it allows for all of TCP (tcp_mem), and other connections of the host would stand still too.
+    /// The same for a thousand streams, whose send buffers take 512 KiB each. With the kernel's choice they would fill
+    /// the memory that it allows for all of TCP (tcp_mem), and other connections of the host would stand still too.
     pub(crate) fn start_for_many() -> Endless {
         Self::begin(Some(1 << 18))
     }

@@ -124,8 +124,8 @@ pub(crate) fn udp_echo() -> u16 {
     port
 }
 
-/// Ports that the system never chooses itself, because they are below or above its range of ephemeral ports: the first, and
-/// their number. Where all are ephemeral, some that it seldom chooses.
+/// Ports that the system never chooses itself, because they are below or above its range of ephemeral ports: the first,
+/// and their number. Where all are ephemeral, some that it seldom chooses.
 fn fixed_ports() -> (u16, u16) {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     let range = range.expect("/proc is there");

@@ -47,8 +47,8 @@ pub(super) struct Lease {
 }
 
 impl Wire {
-    /// Connects and gets a lease. A process that another test starts has a copy of its sockets for a moment; so the machine
-    /// before may seem to be there, and this one is refused.
+    /// Connects and gets a lease. A process that another test starts has a copy of its sockets for a moment; so the
+    /// machine before may seem to be there, and this one is refused.
     pub(super) fn with_lease(path: &Path) -> (Wire, Lease) {
         let mut leased = None;
         wait_until("a connection that is not refused", || {

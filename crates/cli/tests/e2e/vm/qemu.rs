@@ -15,7 +15,8 @@ use crate::common::{Running, Scratch, alone, program};
 const BOOT: Duration = Duration::from_secs(300);
 /// Bytes of the long page.
 const LONG: usize = 500_000;
-/// Modules of virtio's network card. Which needs which differs between kernels, so the machine tries all of them three times.
+/// Modules of virtio's network card. Which needs which differs between kernels, so the machine tries all of them three
+/// times.
 const MODULES: [&str; 7] = [
     "virtio",
     "virtio_ring",
@@ -139,8 +140,8 @@ fn digest(scratch: &Scratch) -> String {
 
 #[test]
 fn a_kernel_boots_and_fetches_a_page() {
-    // Breaks when QEMU does not connect, a real client gets no lease, or a machine's kernel does not reach the host: by frames
-    // in a stream, and then by memory that it shares.
+    // Breaks when QEMU does not connect, a real client gets no lease, or a machine's kernel does not reach the host: by
+    // frames in a stream, and then by memory that it shares.
     needs!(
         programs(&["qemu-system-x86_64", "cpio", "md5sum"]),
         kernel(),

@@ -26,8 +26,8 @@ fn machine(scratch: &Scratch, offloads: bool) -> Machine {
 
 #[test]
 fn machines_that_share_memory_reach_the_host() {
-    // Breaks when connections of a machine do not cross in either direction, with or without offloads of its driver, or when
-    // bytes that no front-end sends stop the gateway.
+    // Breaks when connections of a machine do not cross in either direction, with or without offloads of its driver, or
+    // when bytes that no front-end sends stop the gateway.
     let scratch = Scratch::new();
     let server = echo_server();
     let port = free_port();
@@ -81,8 +81,8 @@ fn machines_that_share_memory_reach_the_host() {
 
 #[test]
 fn a_machine_that_starts_again_at_once_is_taken_in() {
-    // Breaks when the isolated process cannot see that a front-end has gone before it has read the last messages: the next one,
-    // of the same machine, is then turned away.
+    // Breaks when the isolated process cannot see that a front-end has gone before it has read the last messages: the
+    // next one, of the same machine, is then turned away.
     const OWNER: [u32; 3] = [3, 1, 0];
     const FEATURES: [u32; 3] = [1, 1, 0];
     let scratch = Scratch::new();

@@ -52,8 +52,8 @@ pub(super) struct SharingMachine {
 }
 
 impl SharingMachine {
-    /// Connects, agrees on features, and shares memory. See [`Wire::with_lease`](super::machine::Wire::with_lease) for why
-    /// it may be refused at first.
+    /// Connects, agrees on features, and shares memory. See [`Wire::with_lease`](super::machine::Wire::with_lease) for
+    /// why it may be refused at first.
     pub(super) fn connect(path: &Path, offloads: bool) -> SharingMachine {
         let mut connected = None;
         wait_until("a connection that is not refused", || {

@@ -3,8 +3,8 @@
 //! One thread allocates items and writes to each; another frees them in random order, but for some per cent that stay.
 //! From then on both allocate and free one item a millisecond, as a quiet network would, since some allocators give
 //! memory back only when they are called; a design that gives memory back on a call gets that call every 50 ms; a
-//! design with its own reclaim runs it all the time. Memory is read at some moments, and reported as the difference to its
-//! value before the spike.
+//! design with its own reclaim runs it all the time. Memory is read at some moments, and reported as the difference to
+//! its value before the spike.
 
 use crate::alloc::catalog::PurgedBy;
 use crate::alloc::child::Job;

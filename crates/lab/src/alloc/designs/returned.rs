@@ -1,9 +1,9 @@
 //! Not an allocator: a few items that go back to the producer by a ring of pointers, oldest first.
 //!
-//! It is the least that any pool moves between the two CPUs in the producer and consumer case. It has neither caches nor slabs
-//! nor a lock nor statistics, and serves one producer and one consumer. It has our constructor, whose stores go to a line that
-//! the other CPU has. In a second row the consumer writes to each item before it gives it back, as ours do: it takes the line
-//! from the producer while no thread waits for it.
+//! It is the least that any pool moves between the two CPUs in the producer and consumer case. It has neither caches
+//! nor slabs nor a lock nor statistics, and serves one producer and one consumer. It has our constructor, whose stores
+//! go to a line that the other CPU has. In a second row the consumer writes to each item before it gives it back, as
+//! ours do: it takes the line from the producer while no thread waits for it.
 //!
 //! Invariants: an item is in the row, in the ring of the case, or in use. Only the producer writes
 //! `taken`, only the consumer `given`; `shown` is the part of `given` that the producer may take.

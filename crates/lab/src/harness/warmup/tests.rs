@@ -13,8 +13,8 @@ fn started_anew(start: Duration, length: Duration) -> f64 {
 
 #[test]
 fn readings_grow_until_a_start_is_negligible() {
-    // Breaks when a start that takes most of a short reading, as first touches of memory do, is taken for the contestant's
-    // speed: 22 of 27 ms make 40 look like 7.
+    // Breaks when a start that takes most of a short reading, as first touches of memory do, is taken for the
+    // contestant's speed: 22 of 27 ms make 40 look like 7.
     for ms in [0, 1, 5, 22, 30] {
         let start = Duration::from_millis(ms);
         let length = length_for(Duration::from_millis(27), |l| started_anew(start, l));

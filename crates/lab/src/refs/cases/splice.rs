@@ -1,5 +1,5 @@
-//! Shaped like a splice: one CPU fills clusters and sends views of them to another, which reads and releases them, while
-//! the first keeps its own for a while, as a send buffer does until the data is acknowledged.
+//! Shaped like a splice: one CPU fills clusters and sends views of them to another, which reads and releases them,
+//! while the first keeps its own for a while, as a send buffer does until the data is acknowledged.
 //!
 //! ```text
 //!   near   fresh, filled -> share ------> ring of 4096, 16 at a time ------> far   read, release

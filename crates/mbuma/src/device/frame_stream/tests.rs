@@ -297,8 +297,8 @@ fn frames_of_many_pieces_are_written_whole() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if, without clusters, the stream of frames loses its place: short ones still come, as acknowledgements do, and
-/// a long one is dropped and counted.
+/// Breaks if, without clusters, the stream of frames loses its place: short ones still come, as acknowledgements do,
+/// and a long one is dropped and counted.
 #[test]
 fn without_clusters_short_frames_come() {
     let pool = MbufPool::new(PoolConfig {

@@ -15,8 +15,8 @@
 //! if the queue were full. The link counts lost frames ([`Impaired::counts`]); the stack does not, for it never
 //! received them.
 //!
-//! Locks: one for each direction (IFQUEUE), held while frames are put in and taken out, with nothing called under it but
-//! zones. [`Device::next_deadline`] takes none.
+//! Locks: one for each direction (IFQUEUE), held while frames are put in and taken out, with nothing called under it
+//! but zones. [`Device::next_deadline`] takes none.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -11,15 +11,15 @@
 //! events.
 //!
 //! Invariants:
-//! * Conservation: each frame that enters is counted as sent, and either it is refused (`TooBig`, `Overflowed`) or each of
-//!   its copies is delivered or lost.
+//! * Conservation: each frame that enters is counted as sent, and either it is refused (`TooBig`, `Overflowed`) or each
+//!   of its copies is delivered or lost.
 //! * Frames come out in the order in which they entered, but for those counted as reordered.
 //! * The bits of the frames that pass within a time `t` are at most `rate * t` and one token bucket.
 //! * The queue holds at most `queue_bytes` and one frame.
 //!
 //! Three kinds of frame are lost where others are damaged: those of ARP, which has no checksum of its own and relies on
-//! that of Ethernet; those whose checksum is not computed yet; and those that say that they were damaged before, because
-//! a second inverted bit can hide the first from the checksum.
+//! that of Ethernet; those whose checksum is not computed yet; and those that say that they were damaged before,
+//! because a second inverted bit can hide the first from the checksum.
 
 use std::time::Duration;
 

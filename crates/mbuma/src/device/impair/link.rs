@@ -47,7 +47,8 @@ impl Default for Lateness {
 pub struct Burst {
     /// The probability, before each frame, that the state changes from good to bad.
     pub enter: f64,
-    /// The probability, before each frame, that the state changes from bad to good: a burst has 1/`leave` frames on average.
+    /// The probability, before each frame, that the state changes from bad to good: a burst has 1/`leave` frames on
+    /// average.
     pub leave: f64,
     /// The probability that a frame is lost in the bad state.
     pub loss: f64,
@@ -114,8 +115,8 @@ impl LinkConfig {
         }
     }
 
-    /// The bytes that this direction carries in `time`: with a round-trip time, the bandwidth-delay product. 0 without a
-    /// rate.
+    /// The bytes that this direction carries in `time`: with a round-trip time, the bandwidth-delay product. 0 without
+    /// a rate.
     pub const fn bytes_in(&self, time: Duration) -> usize {
         (time.as_nanos() * self.rate_bps as u128 / 8_000_000_000) as usize
     }

@@ -251,7 +251,8 @@ fn nonsense_is_refused() {
     assert_eq!(finish_checksum(&mut short, 0), Err(DropReason::DeviceError));
 }
 
-/// Breaks if datagrams that a device merged do not come out as they went in, or are cut for a device that takes them whole.
+/// Breaks if datagrams that a device merged do not come out as they went in, or are cut for a device that takes them
+/// whole.
 #[test]
 fn merged_datagrams_are_taken_apart() {
     let pool = MbufPool::new(PoolConfig::default()).unwrap();

@@ -20,9 +20,9 @@ pub struct OpenTap {
 }
 
 impl Tap {
-    /// Opens the TAP device called `name` of the caller's network namespace, with as many queues as the machine has CPUs for
-    /// this process. A device that is not there is made. The kernel shares one that was made for several queues between all
-    /// programs that open it.
+    /// Opens the TAP device called `name` of the caller's network namespace, with as many queues as the machine has
+    /// CPUs for this process. A device that is not there is made. The kernel shares one that was made for several
+    /// queues between all programs that open it.
     ///
     /// # Errors
     /// [`Error::Device`], which names the remedy.

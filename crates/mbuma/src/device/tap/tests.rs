@@ -31,7 +31,8 @@ fn tap(pool: &MbufPool, options: TapOptions) -> (Tap, UnixDatagram) {
     let (ours, kernel) = UnixDatagram::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     kernel.set_nonblocking(true).unwrap();
-    // A datagram must fit the buffer of its socket, with the kernel's own data of it, and some machines have small ones.
+    // A datagram must fit the buffer of its socket, with the kernel's own data of it, and some machines have small
+    // ones.
     rustix::net::sockopt::set_socket_send_buffer_size(&kernel, 256 << 10).unwrap();
     (Tap::from_fd(ours.into(), options, pool), kernel)
 }
@@ -327,8 +328,8 @@ fn large_packet(pool: &MbufPool, ip: &[u8], data: &[u8], segsz: u16) -> Packet {
     packet
 }
 
-/// Breaks if the kernel does not get the length of a packet of IPv6 of more than 64 KiB in the place where it looks for it, gets an
-/// option that it does not ask for, or another packet changes.
+/// Breaks if the kernel does not get the length of a packet of IPv6 of more than 64 KiB in the place where it looks for
+/// it, gets an option that it does not ask for, or another packet changes.
 #[test]
 fn a_packet_of_ip6_of_more_than_64_kib_says_its_length() {
     let pool = pool();
@@ -365,7 +366,8 @@ fn a_packet_of_ip6_of_more_than_64_kib_says_its_length() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if a packet for which the kernel has no memory in one piece, or too many pieces, is lost, or goes out of order.
+/// Breaks if a packet for which the kernel has no memory in one piece, or too many pieces, is lost, or goes out of
+/// order.
 #[test]
 fn a_packet_of_more_than_64_kib_that_is_refused_goes_in_pieces() {
     refused_in_pieces(false);

@@ -126,8 +126,8 @@ impl FrameOutput {
         self.room = 0;
     }
 
-    /// Collects chains of `len` bytes, behind those that were found already. A chain that can't be written breaks the ring:
-    /// frames behind it would never come.
+    /// Collects chains of `len` bytes, behind those that were found already. A chain that can't be written breaks the
+    /// ring: frames behind it would never come.
     pub(super) fn find_room(
         &mut self,
         len: usize,

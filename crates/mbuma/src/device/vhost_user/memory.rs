@@ -3,8 +3,8 @@
 //! A part has an address in the machine and one in the front-end's process: descriptors of buffers use the former,
 //! rings the latter.
 //!
-//! The front-end can still shorten a file that was long enough when it was mapped, if it was not sealed against that. The next
-//! access then ends this process by SIGBUS.
+//! The front-end can still shorten a file that was long enough when it was mapped, if it was not sealed against that.
+//! The next access then ends this process by SIGBUS.
 //!
 //! Invariants: a part is as long as its file at least, when it is mapped; no two overlap.
 //! Locks: none. Sources: QEMU's docs/interop/vhost-user.rst, "Memory regions description".

@@ -1,4 +1,5 @@
-//! A split virtqueue: the driver in the machine makes chains of buffers available, and the device gives them back as used.
+//! A split virtqueue: the driver in the machine makes chains of buffers available, and the device gives them back as
+//! used.
 //!
 //! ```text
 //!   descriptors  | address, length, flags, next |  ...  one for each buffer; `next` makes chains of them
@@ -215,8 +216,8 @@ impl Vring {
         Err(BadChain)
     }
 
-    /// Writes that the chain at `head` was used, and how many bytes of it were written. `ahead` of them were not published
-    /// yet.
+    /// Writes that the chain at `head` was used, and how many bytes of it were written. `ahead` of them were not
+    /// published yet.
     pub(super) fn put_used(
         &self,
         memory: &GuestMemoryMmap,

@@ -112,7 +112,8 @@ impl SegmentFrame {
 }
 
 impl Agreed {
-    /// `None` for a segment whose meaning is not only that of its data, and with options that need not be the same in the next.
+    /// `None` for a segment whose meaning is not only that of its data, and with options that need not be the same in
+    /// the next.
     fn of(layout: Layout, ip: &Ip, tcp: &TcpView<'_>) -> Option<Self> {
         const ALONE: TcpFlags = TcpFlags::SYN
             .union(TcpFlags::FIN)

@@ -140,8 +140,8 @@ fn m2_a_question_is_answered_once_within_its_limit() {
 
 #[test]
 fn m2_questions_without_end_get_few_answers() {
-    // Breaks if a station of the link makes a listener send many messages for each of its own, by questions that must be answered
-    // at once.
+    // Breaks if a station of the link makes a listener send many messages for each of its own, by questions that must
+    // be answered at once.
     for (is_v1, about) in [(false, None), (false, Some(group(1))), (true, None)] {
         let mld = settled(&[1]);
         let mut at_once = query(about, is_v1);
@@ -192,8 +192,8 @@ fn m2_and_m3_a_router_of_version_1_is_spoken_to_in_its_version() {
 
 #[test]
 fn m3_another_version_ends_what_is_under_way() {
-    // RFC 9777 section 8.2.1, RFC 9776 section 7.2.1: breaks if answers or repetitions that were under way come in the form of
-    // another version, or if a change that no report had yet is lost.
+    // RFC 9777 section 8.2.1, RFC 9776 section 7.2.1: breaks if answers or repetitions that were under way come in the
+    // form of another version, or if a change that no report had yet is lost.
     let random = &mut Random::from_seed(7);
     let reports = |mld: &GroupReports| -> Vec<_> {
         let all = said(mld).into_iter();
@@ -272,9 +272,10 @@ fn group4(n: u8) -> IpAddr {
 
 #[test]
 fn igmp_speaks_to_the_oldest_router_that_is_present() {
-    // RFC 9776 section 7.2.1, RFC 2236 sections 4 and 3: breaks if a router of an older version does not understand a host, if
-    // one of the oldest version hears of the end of a listener, which it does not know; if an earlier query is answered in the
-    // version of its own router after one of an older router; or if a version is used for ever, or not long enough.
+    // RFC 9776 section 7.2.1, RFC 2236 sections 4 and 3: breaks if a router of an older version does not understand a
+    // host, if one of the oldest version hears of the end of a listener, which it does not know; if an earlier query is
+    // answered in the version of its own router after one of an older router; or if a version is used for ever, or not
+    // long enough.
     use GroupVersion::{Leaves, Reports};
     let random = &mut Random::from_seed(7);
     let igmp = GroupReports::new();
@@ -353,7 +354,8 @@ fn changes(filters: &[SourceFilter]) -> Vec<GroupReport> {
 
 #[test]
 fn m1_a_change_of_sources_is_said_as_the_table_of_the_rfc_has_it() {
-    // RFC 9777 section 6.1: breaks if a router goes on sending what no program takes, or does not begin to send what one takes.
+    // RFC 9777 section 6.1: breaks if a router goes on sending what no program takes, or does not begin to send what
+    // one takes.
     use GroupRecordType::*;
     for (from, to, said) in [
         (include(&[]), include(&[1]), vec![(AllowNew, &[1][..])]),
@@ -384,7 +386,8 @@ fn m1_a_change_of_sources_is_said_as_the_table_of_the_rfc_has_it() {
 
 #[test]
 fn m1_a_change_is_merged_with_one_that_must_be_said_again() {
-    // RFC 9777 section 6.1: breaks if a second change takes the place of the first before a lost report of that was repeated.
+    // RFC 9777 section 6.1: breaks if a second change takes the place of the first before a lost report of that was
+    // repeated.
     use GroupRecordType::*;
     let report = |all: &[(GroupRecordType, &[u16])]| {
         let all = all.iter().map(|(kind, sources)| record(*kind, 1, sources));
@@ -399,7 +402,8 @@ fn m1_a_change_is_merged_with_one_that_must_be_said_again() {
     let seen = changes(&[include(&[9]), include(&[1, 9]), include(&[9])]);
     let block = || report(&[(BlockOld, &[1])]);
     assert_eq!(seen, [report(&[(AllowNew, &[1])]), block(), block()]);
-    // While the whole filter is said, it has the later change in it; then that change is said alone, until it was said twice.
+    // While the whole filter is said, it has the later change in it; then that change is said alone, until it was said
+    // twice.
     let seen = changes(&[include(&[9]), exclude(&[]), exclude(&[1])]);
     let whole = [&[][..], &[1]].map(|sources| report(&[(ToExclude, sources)]));
     assert_eq!(seen[..2], whole);
@@ -408,8 +412,8 @@ fn m1_a_change_is_merged_with_one_that_must_be_said_again() {
 
 #[test]
 fn m2_a_question_about_sources_is_answered_with_those_that_are_taken() {
-    // RFC 9777 sections 6.2 and 6.3: breaks if a router believes that the last listener of a source has left, or gets an answer
-    // about sources that it has not asked for.
+    // RFC 9777 sections 6.2 and 6.3: breaks if a router believes that the last listener of a source has left, or gets
+    // an answer about sources that it has not asked for.
     use GroupRecordType::*;
     let random = &mut Random::from_seed(7);
     let about = |sources: &[u16]| sources.iter().copied().map(source).collect::<Vec<_>>();
@@ -513,8 +517,8 @@ fn m3_a_router_of_version_1_hears_of_no_group_of_source_specific_multicast() {
 }
 
 proptest::proptest! {
-    /// Breaks if a router that misses one of two reports, the first of each change if it can, does not know in the end what the
-    /// interface takes; or if a message does not fit the smallest MTU.
+    /// Breaks if a router that misses one of two reports, the first of each change if it can, does not know in the end
+    /// what the interface takes; or if a message does not fit the smallest MTU.
     #[test]
     fn m1_a_router_knows_in_the_end_what_is_taken(
         steps in vec((proptest::bool::ANY, vec(0..6_u16, 0..4), 0..3_u8), 1..12),
@@ -577,8 +581,9 @@ proptest::proptest! {
 }
 
 proptest::proptest! {
-    /// Breaks if a router that asks what it likes, in both versions, makes a list grow, the listener send more than an answer for
-    /// each question and the repetitions of each change, or send without end; or if an honest router hears the wrong filter later.
+    /// Breaks if a router that asks what it likes, in both versions, makes a list grow, the listener send more than an
+    /// answer for each question and the repetitions of each change, or send without end; or if an honest router hears
+    /// the wrong filter later.
     #[test]
     fn m2_a_hostile_router_costs_no_more_than_its_answers(
         steps in vec((0..3_u8, 0..3_u16, vec(0..200_u16, 0..70), 0..8_u8, 0..4_u64), 1..60),

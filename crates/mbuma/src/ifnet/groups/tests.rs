@@ -90,9 +90,9 @@ fn merged(model: &Model, group: u8) -> Option<State> {
 }
 
 proptest! {
-    /// Breaks if a socket gets what its own filter does not take, or not what it takes; if an interface's filter is not that of
-    /// RFC 9777 section 4.2; if a call has another error than RFC 3678 section 4.1.3 says, or changes something then; or if
-    /// routers are not told of a change, or of none.
+    /// Breaks if a socket gets what its own filter does not take, or not what it takes; if an interface's filter is not
+    /// that of RFC 9777 section 4.2; if a call has another error than RFC 3678 section 4.1.3 says, or changes something
+    /// then; or if routers are not told of a change, or of none.
     #[test]
     fn m1_sockets_filters_are_merged_as_the_rfc_says(
         calls in vec((0..GROUPS, 0..SOCKETS, 0..7_u8, 0..SOURCES), 0..60),

@@ -20,8 +20,8 @@ pub struct Autoconf {
     /// The secret from which stable addresses are made (RFC 7217): a prefix always gives the same one, and other hosts
     /// can't guess it. Keep it over restarts, and keep it secret. Default all zero: the stack draws one.
     pub secret: [u8; 16],
-    /// Makes temporary addresses as well, so that peers can't follow the host by its address (RFC 8981). Default: none, since
-    /// programs that serve others need an address that stays.
+    /// Makes temporary addresses as well, so that peers can't follow the host by its address (RFC 8981). Default: none,
+    /// since programs that serve others need an address that stays.
     pub temporary: Option<TemporaryPolicy>,
 }
 
@@ -29,8 +29,8 @@ pub struct Autoconf {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TemporaryPolicy {
-    /// How long an address is used for new connections: up to two fifths less, at random. If that is not longer than the probes
-    /// for duplicates take, there are none. Default: a day (RFC 8981 section 3.8, TEMP_PREFERRED_LIFETIME).
+    /// How long an address is used for new connections: up to two fifths less, at random. If that is not longer than
+    /// the probes for duplicates take, there are none. Default: a day (RFC 8981 section 3.8, TEMP_PREFERRED_LIFETIME).
     pub preferred: Duration,
     /// How long it stays valid for connections that began from it. Default: two days (TEMP_VALID_LIFETIME).
     pub valid: Duration,

@@ -1,5 +1,5 @@
-//! Temporary addresses: random ones beside the stable address of a prefix, each used for a day, so that a host can't be followed
-//! by its address.
+//! Temporary addresses: random ones beside the stable address of a prefix, each used for a day, so that a host can't be
+//! followed by its address.
 //!
 //! | event | effect |
 //! |---|---|
@@ -38,8 +38,8 @@ pub(super) struct TemporaryTerm {
     pub(super) is_succeeded: bool,
 }
 
-/// How long before its end an address is followed by the next one: as long as the probes for all tries take (RFC 8981 section
-/// 3.8, REGEN_ADVANCE).
+/// How long before its end an address is followed by the next one: as long as the probes for all tries take (RFC 8981
+/// section 3.8, REGEN_ADVANCE).
 pub(super) fn regen_advance(autoconf: &Autoconf) -> Duration {
     let probes = u32::from(TRIES_MAX) * u32::from(autoconf.dad_transmits);
     ADVANCE_MIN + PROBE_INTERVAL * probes
@@ -80,8 +80,8 @@ pub(super) fn next(
     })
 }
 
-/// The lifetimes, of which up to two fifths are taken off at random, so that hosts that began at once change at other times (RFC
-/// 8981 section 3.8, DESYNC_FACTOR).
+/// The lifetimes, of which up to two fifths are taken off at random, so that hosts that began at once change at other
+/// times (RFC 8981 section 3.8, DESYNC_FACTOR).
 fn term(policy: TemporaryPolicy, now: Time, random: &mut Random) -> TemporaryTerm {
     let millis = u64::try_from(policy.preferred.as_millis()).unwrap_or(u64::MAX);
     let desync = Duration::from_millis(random.below(millis / 5 * 2 + 1));

@@ -35,7 +35,8 @@ fn s6_the_default_table_is_that_of_rfc_6724() {
 
 #[test]
 fn contradictory_tables_are_refused() {
-    // Breaks if a table is taken in which one row can never match, or a peer of the program can make it grow without end.
+    // Breaks if a table is taken in which one row can never match, or a peer of the program can make it grow without
+    // end.
     let twice = row("fd00::", 64);
     let new = |rows: &[PolicyRow]| PolicyTable::new(rows.iter().copied());
     let bad = PolicyError::BadNetwork(addr("fd00::1"), 64);

@@ -63,8 +63,8 @@ fn reports_are_bounded() {
 
 #[test]
 fn p3_a_report_counts_only_for_its_protocol() {
-    // Breaks if a host that knows only its own ping or question makes the segments of TCP small, or evicts its paths (RFC 8201
-    // section 4, RFC 5927 section 7).
+    // Breaks if a host that knows only its own ping or question makes the segments of TCP small, or evicts its paths
+    // (RFC 8201 section 4, RFC 5927 section 7).
     let paths = PathMtus::new();
     paths.reported(IpProto::TCP, addr(0), 0, 1400, NOW);
     for n in 0..2000 {

@@ -92,8 +92,8 @@ fn h4_unknown_options_are_treated_as_they_ask() {
 
 #[test]
 fn h4_an_option_that_does_not_fit_its_header_is_told() {
-    // Breaks if an option, or padding, that reaches past its header is taken, or the pointer is not the option (RFC 8200 section
-    // 4.2).
+    // Breaks if an option, or padding, that reaches past its header is taken, or the pointer is not the option (RFC
+    // 8200 section 4.2).
     for (options, at) in [
         ([0x1e, 5, 0, 0, 0, 0], 42),
         ([0, 0, 0x1e, 3, 0, 0], 44),

@@ -117,7 +117,8 @@ fn n3_a_solicitation_makes_a_stale_entry_and_no_older() {
 
 #[test]
 fn n7_a_scan_leaves_the_table_bounded() {
-    // Breaks if packets to thousands of absent stations grow the table without end, or evict those that are there (RFC 6583).
+    // Breaks if packets to thousands of absent stations grow the table without end, or evict those that are there (RFC
+    // 6583).
     let pool = mbuf::MbufPool::new(mbuf::PoolConfig::default()).unwrap();
     let table = table(true);
     for n in 1..=4 * ENTRIES_MAX {
@@ -133,8 +134,8 @@ fn n7_a_scan_leaves_the_table_bounded() {
 
 #[test]
 fn n7_packets_for_a_scan_leave_the_storage_to_others() {
-    // Breaks if a host that sends many packets to each of many absent stations pins the storage of all other traffic, if a
-    // station that is there gets no packet meanwhile, or if the room does not come back.
+    // Breaks if a host that sends many packets to each of many absent stations pins the storage of all other traffic,
+    // if a station that is there gets no packet meanwhile, or if the room does not come back.
     let pool = mbuf::MbufPool::new(mbuf::PoolConfig::default()).unwrap();
     let table = Neighbours::new(64, Timing::discovery(LIFETIME));
     let send = |to, n: u8| {

@@ -192,8 +192,8 @@ impl WorkerContext {
         self.due = due;
     }
 
-    /// The number of tasks that get a turn in this round: first those that the last round left. A round of these alone would
-    /// cost its system calls again.
+    /// The number of tasks that get a turn in this round: first those that the last round left. A round of these alone
+    /// would cost its system calls again.
     pub(in crate::runtime) fn begin_turns(&mut self) -> usize {
         let max = self.config.turns();
         if self.turns.len() < max {

@@ -1,8 +1,8 @@
 //! The part after the mapped bytes of a [`StreamBuf`](super::StreamBuf): pages, claims that wait for their contents,
 //! and all that was appended after those.
 //!
-//! Invariants (`Tail::is_valid`): `claimed` and `pinned` are the sums over the parts; `ready` is the length of the parts
-//! before the first unread one. The first part is not mapped bytes, unless `settle` has not run yet.
+//! Invariants (`Tail::is_valid`): `claimed` and `pinned` are the sums over the parts; `ready` is the length of the
+//! parts before the first unread one. The first part is not mapped bytes, unless `settle` has not run yet.
 
 use std::collections::VecDeque;
 
@@ -179,8 +179,8 @@ impl Tail {
         }
     }
 
-    /// Maps the first mbuf of the first part, if that is pages, or seals it, if it is a record, and takes it. On failure
-    /// nothing has changed.
+    /// Maps the first mbuf of the first part, if that is pages, or seals it, if it is a record, and takes it. On
+    /// failure nothing has changed.
     pub(super) fn map_first(
         &mut self,
         pool: &MbufPool,

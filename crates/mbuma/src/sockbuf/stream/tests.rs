@@ -148,8 +148,8 @@ impl Model {
 }
 
 proptest! {
-    /// Breaks if a byte is lost, moves, or is handed out before it is ready, in whatever order claims are filled; or if a
-    /// count is not that of the model.
+    /// Breaks if a byte is lost, moves, or is handed out before it is ready, in whatever order claims are filled; or if
+    /// a count is not that of the model.
     #[test]
     fn it_is_a_byte_vector(ops in ops()) {
         let pool = MbufPool::new(PoolConfig::default()).unwrap();

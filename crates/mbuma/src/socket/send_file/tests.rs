@@ -201,7 +201,8 @@ fn a_sealed_file_is_not_copied() {
             got += chain.len();
         }
     }
-    // A few bytes are copied: into the mbuf of a segment's headers, and where a receiver's buffer would pin much for them.
+    // A few bytes are copied: into the mbuf of a segment's headers, and where a receiver's buffer would pin much for
+    // them.
     assert!(got - lent < LEN / 20, "{lent} of {got}");
     let by_count = copied(&pair.stacks[0]) - before;
     assert!(by_count < LEN as u64 / 100, "{by_count}");
@@ -304,8 +305,8 @@ fn a_call_moves_no_more_than_it_may() {
     }
 }
 
-/// Breaks if each call ends in a small segment although the next call goes on: half of all packets carry little then. Or if
-/// the last bytes wait.
+/// Breaks if each call ends in a small segment although the next call goes on: half of all packets carry little then.
+/// Or if the last bytes wait.
 #[test]
 fn calls_that_follow_each_other_send_whole_segments() {
     for mut job in jobs(900_000, 0..900_000) {

@@ -9,8 +9,8 @@
 //! The [link](super::link) makes a few of these calls in each turn, independent of the number of bytes.
 //!
 //! Locks: the link calls [`take`](SpliceSide::take), [`room`](SpliceSide::room), [`give`](SpliceSide::give),
-//! [`say_end`](SpliceSide::say_end) and [`detach`](SpliceSide::detach) with its own (SPLICE) held. Each of them takes the lock
-//! of one connection and releases it.
+//! [`say_end`](SpliceSide::say_end) and [`detach`](SpliceSide::detach) with its own (SPLICE) held. Each of them takes
+//! the lock of one connection and releases it.
 
 use std::fmt;
 use std::sync::Arc;

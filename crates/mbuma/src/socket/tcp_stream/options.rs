@@ -27,8 +27,8 @@ impl TcpStream {
         }
     }
 
-    /// Sends small segments at once instead of gathering them (RFC 9293 3.7.4). Turning it on also sends what a cork holds back at
-    /// that moment ([`TcpSocketOptions::cork`]), as on Linux.
+    /// Sends small segments at once instead of gathering them (RFC 9293 3.7.4). Turning it on also sends what a cork
+    /// holds back at that moment ([`TcpSocketOptions::cork`]), as on Linux.
     #[doc(alias = "TCP_NODELAY")]
     pub fn set_nodelay(&self, on: bool) {
         self.with(|t| {
@@ -51,8 +51,8 @@ impl TcpStream {
 
     /// Sets the size of each buffer in bytes, at most a GiB. Their content stays, and the stack still accepts data
     /// within the announced window; after that it announces no more until there is room. The sizes are fixed from now
-    /// on. The receive buffer has at least four units of the window's field (RFC 7323 2.2). To set sizes before the handshake, use
-    /// the options of the attempt or the listener: see [`TcpSocketOptions::recv_buffer`].
+    /// on. The receive buffer has at least four units of the window's field (RFC 7323 2.2). To set sizes before the
+    /// handshake, use the options of the attempt or the listener: see [`TcpSocketOptions::recv_buffer`].
     #[doc(alias = "SO_SNDBUF")]
     #[doc(alias = "SO_RCVBUF")]
     pub fn set_buffers(&self, send: usize, receive: usize) {

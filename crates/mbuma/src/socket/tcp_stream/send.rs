@@ -50,8 +50,8 @@ impl TcpStream {
         })
     }
 
-    /// Copies as much of `bytes` into the send buffer as it takes, and says that more follows: a segment that is not full
-    /// waits for the next call of [`send`](Self::send), for 200 ms at most.
+    /// Copies as much of `bytes` into the send buffer as it takes, and says that more follows: a segment that is not
+    /// full waits for the next call of [`send`](Self::send), for 200 ms at most.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -155,8 +155,8 @@ impl TcpStream {
         room(&self.pcb.lock(self.stack.giant())).unwrap_or(0)
     }
 
-    /// The room of the send buffer, with the size of one packet: a relay that reads in these units sends no small packet
-    /// after each large one.
+    /// The room of the send buffer, with the size of one packet: a relay that reads in these units sends no small
+    /// packet after each large one.
     pub fn send_room(&self) -> SendRoom {
         let t = self.pcb.lock(self.stack.giant());
         let buffered = t.send.buf.claimed();

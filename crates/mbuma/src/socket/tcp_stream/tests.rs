@@ -211,7 +211,8 @@ fn received(stream: &TcpStream) -> Vec<u8> {
     got
 }
 
-/// Breaks if bytes behind a claim, or the FIN, are sent before the claim is filled; or if claims must be filled in order.
+/// Breaks if bytes behind a claim, or the FIN, are sent before the claim is filled; or if claims must be filled in
+/// order.
 #[test]
 fn what_is_behind_a_claim_waits_for_it() {
     let pair = Pair::new();

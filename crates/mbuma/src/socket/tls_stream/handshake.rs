@@ -30,8 +30,8 @@ use crate::waiters::WaitBy;
 
 /// Bytes of a record in a handshake, at most, its header included.
 const RECORD_MAX: usize = 5 + (1 << 14) + 2048;
-/// Bytes of records that wait for the end of a message, at most. The longest message that rustls takes has 64 KiB; its records
-/// are to be half full at least.
+/// Bytes of records that wait for the end of a message, at most. The longest message that rustls takes has 64 KiB; its
+/// records are to be half full at least.
 const INCOMING_MAX: usize = 128 << 10;
 
 /// A handshake under way. Dropping it closes the connection.

@@ -1,7 +1,7 @@
 //! The reading side: whole records out of the receive buffer, opened under the connection's lock by the reader.
 //!
-//! Bytes of a record that is not whole are taken out of the receive buffer as they come, so a buffer that is smaller than a
-//! record does not stop the stream: a connection holds one record more than its buffer at most.
+//! Bytes of a record that is not whole are taken out of the receive buffer as they come, so a buffer that is smaller
+//! than a record does not stop the stream: a connection holds one record more than its buffer at most.
 
 use std::task::{Context, Poll};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The groups that a UDP socket is in, each for all senders, for all but some, or for some.
 //!
-//! The filters are with the interface ([`ifnet::groups`](crate::ifnet::groups)), which takes what any of them takes, and
-//! reports that to routers.
+//! The filters are with the interface ([`ifnet::groups`](crate::ifnet::groups)), which takes what any of them takes,
+//! and reports that to routers.
 //!
 //! Locks: none held over a call. Sources: RFC 3678 section 4.1, RFC 9777 section 4.1, RFC 9776 section 3.1.
 
@@ -20,8 +20,8 @@ use crate::ifnet::groups::is_joinable;
 impl UdpSocket {
     /// Joins a group on an interface, for the datagrams of all senders. A socket that joined a group itself gets the
     /// datagrams that its own filter takes; any other one that is bound to their port on all addresses gets those of
-    /// [`Stack::join_group`](crate::Stack::join_group). A socket is in at most 64 groups of an interface, and leaves them when
-    /// it is dropped.
+    /// [`Stack::join_group`](crate::Stack::join_group). A socket is in at most 64 groups of an interface, and leaves
+    /// them when it is dropped.
     ///
     /// ```
     /// use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -79,7 +79,8 @@ impl UdpSocket {
         self.change_group(index, group.into(), FilterChange::JoinSource(source.into()))
     }
 
-    /// Takes no more datagrams of one sender for whom the socket has joined the group. With the last one it leaves the group.
+    /// Takes no more datagrams of one sender for whom the socket has joined the group. With the last one it leaves the
+    /// group.
     ///
     /// # Errors
     /// [`GroupError::NotMember`]; [`GroupError::OtherMode`] if the socket joined the group for all senders;

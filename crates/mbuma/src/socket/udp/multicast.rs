@@ -9,8 +9,8 @@ use crate::ifnet::IfIndex;
 use crate::ifnet::filter_change::GroupError;
 
 impl UdpSocket {
-    /// Sets how many hops the datagrams that this socket sends to groups live at most: 1 unless set, so that no router forwards
-    /// them. With 0 they stay in this stack.
+    /// Sets how many hops the datagrams that this socket sends to groups live at most: 1 unless set, so that no router
+    /// forwards them. With 0 they stay in this stack.
     ///
     /// ```
     /// use std::net::Ipv4Addr;
@@ -40,8 +40,8 @@ impl UdpSocket {
         self.0.pcb.multicast.ttl()
     }
 
-    /// Sets whether the members of a group in this stack, this socket among them, get what this socket sends to the group:
-    /// true unless set.
+    /// Sets whether the members of a group in this stack, this socket among them, get what this socket sends to the
+    /// group: true unless set.
     #[doc(alias = "IP_MULTICAST_LOOP")]
     #[doc(alias = "IPV6_MULTICAST_LOOP")]
     pub fn set_multicast_loop(&self, loops: bool) {
@@ -53,9 +53,9 @@ impl UdpSocket {
         self.0.pcb.multicast.loops()
     }
 
-    /// Sets the interface by which this socket sends to groups: that of the bound address, or else of the default route, unless
-    /// set. The scope id of a group's address, if it has one, goes before. By the loopback interface only its members in this
-    /// stack are reached.
+    /// Sets the interface by which this socket sends to groups: that of the bound address, or else of the default
+    /// route, unless set. The scope id of a group's address, if it has one, goes before. By the loopback interface only
+    /// its members in this stack are reached.
     ///
     /// # Errors
     /// [`GroupError::NoInterface`].

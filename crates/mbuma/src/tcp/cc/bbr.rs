@@ -8,8 +8,8 @@
 //!                  +-- each 5 s without a smaller round trip: PROBE_RTT, half of the product for 200 ms
 //! ```
 //!
-//! 1. `bandwidth` is the fastest delivery of the last two cycles of probing, `min_rtt` the smallest round trip of 10 s. Their product is
-//!    the amount that fills the path and no queue.
+//! 1. `bandwidth` is the fastest delivery of the last two cycles of probing, `min_rtt` the smallest round trip of 10 s.
+//!    Their product is the amount that fills the path and no queue.
 //! 2. A single loss changes nothing. More than 2 % of what was in flight within a round trip, lost or marked, ends a
 //!    probe and bounds the flight from then on (`flight_high`); losses between probes lower the model for a while
 //!    (`bandwidth_low`, `flight_low`).
@@ -108,7 +108,8 @@ pub struct Bbr {
     pacing_rate: u64,
     /// The window before PROBE_RTT or a timeout.
     prior_cwnd: u32,
-    /// The bounds before the event that began the last recovery, until it is undone or the next one begins; and the probe that a loss has ended since.
+    /// The bounds before the event that began the last recovery, until it is undone or the next one begins; and the
+    /// probe that a loss has ended since.
     before: Option<SavedBounds>,
     probe_lost: Option<BbrPhase>,
     /// The recovery has not ended.
@@ -205,7 +206,8 @@ impl Bbr {
         w.grow(cwnd);
     }
 
-    /// Saves the window that PROBE_RTT or a recovery will make smaller; `fresh`: no recovery is under way (section 5.6.4.4).
+    /// Saves the window that PROBE_RTT or a recovery will make smaller; `fresh`: no recovery is under way (section
+    /// 5.6.4.4).
     fn save_cwnd(&mut self, w: &Window, fresh: bool) {
         self.prior_cwnd = match fresh && self.phase != BbrPhase::ProbeRtt {
             true => w.cwnd,
@@ -257,7 +259,8 @@ impl Algorithm for Bbr {
     }
 
     fn on_recovered(&mut self, w: &mut Window) {
-        // The next acknowledgement bounds it by the model. The event may prove to be none still, by reports of duplicates.
+        // The next acknowledgement bounds it by the model. The event may prove to be none still, by reports of
+        // duplicates.
         self.recovers = false;
         if self.phase != BbrPhase::ProbeRtt {
             w.cwnd = w.cwnd.max(self.prior_cwnd).max(SEGMENTS_MIN * w.mss);

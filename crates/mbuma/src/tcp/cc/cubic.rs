@@ -11,8 +11,8 @@
 //!     begin         K
 //! ```
 //!
-//! Where Reno would have a larger window (`w_est`), that is on short or slow paths, the window is Reno's. The first slow start
-//! is [HyStart++](super::hystart)'s.
+//! Where Reno would have a larger window (`w_est`), that is on short or slow paths, the window is Reno's. The first
+//! slow start is [HyStart++](super::hystart)'s.
 //!
 //! Invariants: windows are bytes. Time is counted from the plateau (`phase` = t - K), only while the window is the
 //! limit of sending. All arithmetic is addition, multiplication and division of f64: a seed gives the same run on every
@@ -32,8 +32,8 @@ const C: f64 = 0.4;
 const BETA: f64 = 0.7;
 /// The share that a congestion mark leaves: the queue that marks is short (RFC 8511 3.1).
 const BETA_ECN: f64 = 0.85;
-/// Segments that `w_est` grows by in a round trip, up to the window before the event: as fast as Reno, which loses half,
-/// has it on the average (RFC 9438 4.3: 3 (1 - BETA) / (1 + BETA)).
+/// Segments that `w_est` grows by in a round trip, up to the window before the event: as fast as Reno, which loses
+/// half, has it on the average (RFC 9438 4.3: 3 (1 - BETA) / (1 + BETA)).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// No epoch has begun: the next acknowledgement in congestion avoidance begins one.
 const NO_EPOCH: i64 = i64::MIN;
@@ -159,7 +159,8 @@ impl Cubic {
             Growth::By(_) => {}
             Growth::Done => {
                 w.ssthresh = w.cwnd;
-                // HyStart++ is for the first slow start alone (RFC 9406 4.3): a later one, after an idle time, would end at once.
+                // HyStart++ is for the first slow start alone (RFC 9406 4.3): a later one, after an idle time, would
+                // end at once.
                 self.stage = Stage::After(None);
             }
         }

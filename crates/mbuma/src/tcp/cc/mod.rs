@@ -1,7 +1,7 @@
 //! Congestion control: how many bytes a connection may have in the network.
 //!
-//! Loss recovery decides *what* to send again, and an [`Algorithm`] decides *how much* may be in flight. An algorithm sees
-//! samples and events, never sequence numbers:
+//! Loss recovery decides *what* to send again, and an [`Algorithm`] decides *how much* may be in flight. An algorithm
+//! sees samples and events, never sequence numbers:
 //!
 //! ```text
 //!   acknowledgement   RateSample        on_ack           grows cwnd
@@ -70,8 +70,8 @@ impl Window {
         self.cwnd = self.cwnd.saturating_add(bytes).min(CWND_MAX.max(self.cwnd));
     }
 
-    /// Sets `mss`. Fewer bytes in a segment make the windows smaller: they keep their number of segments, because queues
-    /// count packets. More bytes leave them as they are.
+    /// Sets `mss`. Fewer bytes in a segment make the windows smaller: they keep their number of segments, because
+    /// queues count packets. More bytes leave them as they are.
     pub fn set_mss(&mut self, mss: u32) {
         let scale = |bytes: u32| match bytes {
             u32::MAX => bytes,
@@ -122,7 +122,8 @@ pub struct RateSample {
     pub min_rtt: u64,
     /// The smoothed round trip (RFC 6298); 0 before the first sample.
     pub srtt: u64,
-    /// Bytes that arrived, by the first acknowledgement of them: a cumulative one, or a SACK block. SYN and FIN do not count.
+    /// Bytes that arrived, by the first acknowledgement of them: a cumulative one, or a SACK block. SYN and FIN do not
+    /// count.
     pub acked: u32,
     /// Of these, those that SACK blocks cover.
     pub sacked: u32,
@@ -164,12 +165,13 @@ pub struct CongestionEvent {
     pub why: Why,
     /// When.
     pub now: Time,
-    /// Bytes sent and not cumulatively acknowledged when it was noticed, less what limited transmit sent beyond the window
-    /// (RFC 5681's FlightSize).
+    /// Bytes sent and not cumulatively acknowledged when it was noticed, less what limited transmit sent beyond the
+    /// window (RFC 5681's FlightSize).
     pub flight: u32,
     /// The timer expired again for data that it had sent again: `ssthresh` must stay (RFC 5681 3.1).
     pub again: bool,
-    /// The recovery from an earlier event has not ended: [`on_undo`](Algorithm::on_undo) restores the state before that one.
+    /// The recovery from an earlier event has not ended: [`on_undo`](Algorithm::on_undo) restores the state before that
+    /// one.
     pub continues: bool,
 }
 
@@ -202,12 +204,13 @@ pub trait Algorithm: fmt::Debug + Send {
     /// It must not lower `cwnd`, unless the algorithm has its own recovery.
     fn on_ack(&mut self, w: &mut Window, s: &RateSample);
 
-    /// The network is congested: sets `ssthresh` and `cwnd`, and saves what [`on_undo`](Self::on_undo) needs. Called once for
-    /// a window of data, and once more if meanwhile the retransmission timer expires or a repair is lost (RFC 5681 4.3).
+    /// The network is congested: sets `ssthresh` and `cwnd`, and saves what [`on_undo`](Self::on_undo) needs. Called
+    /// once for a window of data, and once more if meanwhile the retransmission timer expires or a repair is lost (RFC
+    /// 5681 4.3).
     fn on_congestion(&mut self, w: &mut Window, event: &CongestionEvent);
 
-    /// All that was in flight when the event was noticed is acknowledged. Not called if the event was undone; after a timeout only if
-    /// [`own_recovery`](Self::own_recovery).
+    /// All that was in flight when the event was noticed is acknowledged. Not called if the event was undone; after a
+    /// timeout only if [`own_recovery`](Self::own_recovery).
     fn on_recovered(&mut self, w: &mut Window) {
         if w.ssthresh != u32::MAX {
             w.cwnd = w.ssthresh.max(w.floor());

@@ -241,8 +241,8 @@ impl AccurateEcn {
         ace_in(flags) != self.reported
     }
 
-    /// The SYN of the peer arrived once more, with these bits of ACE and this mark. A server's data must not be ECN-capable
-    /// if one of the SYNs had no bits (RFC 9768 3.1.5): the client may not know that we count.
+    /// The SYN of the peer arrived once more, with these bits of ACE and this mark. A server's data must not be
+    /// ECN-capable if one of the SYNs had no bits (RFC 9768 3.1.5): the client may not know that we count.
     pub(super) fn on_syn_again(&mut self, bits: TcpFlags, mark: u8) {
         self.syn_code = code(mark);
         self.is_capable &= !bits.is_empty();
@@ -250,8 +250,8 @@ impl AccurateEcn {
     }
 
     /// The SYN-ACK of the peer arrived once more, which may have lost our acknowledgement: the next one has the code
-    /// again, with or without bits in the SYN-ACK, because its sender reads a code until it is established. One CE mark of
-    /// SYN-ACKs counts (RFC 9768 3.2.2.1, 3.2.2.2).
+    /// again, with or without bits in the SYN-ACK, because its sender reads a code until it is established. One CE mark
+    /// of SYN-ACKs counts (RFC 9768 3.2.2.1, 3.2.2.2).
     pub(super) fn on_syn_ack_again(&mut self, mark: u8) {
         self.syn_code = code(mark);
         self.tells_code = true;
@@ -260,8 +260,8 @@ impl AccurateEcn {
         }
     }
 
-    /// The bits of our SYN-ACK, which was sent `tries` times before. The path may drop SYN-ACKs for their bits, so a later
-    /// one has none: the client may take us for a host without ECN, but our feedback continues (RFC 9768 3.1.5,
+    /// The bits of our SYN-ACK, which was sent `tries` times before. The path may drop SYN-ACKs for their bits, so a
+    /// later one has none: the client may take us for a host without ECN, but our feedback continues (RFC 9768 3.1.5,
     /// 3.2.3.2.2).
     pub(super) fn answer(&mut self, tries: u8) -> TcpFlags {
         self.doubts_options |= tries > 0;

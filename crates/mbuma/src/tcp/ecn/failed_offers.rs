@@ -1,8 +1,9 @@
-//! The hosts to which no SYN seems to get through that offers AccECN: for a while no SYN to them has its bits, so that each
-//! connection does not wait for two timeouts (RFC 9768 3.1.4.1 allows such a cache).
+//! The hosts to which no SYN seems to get through that offers AccECN: for a while no SYN to them has its bits, so that
+//! each connection does not wait for two timeouts (RFC 9768 3.1.4.1 allows such a cache).
 //!
-//! Invariants: at most [`HOSTS_MAX`] hosts, of which the oldest is evicted; each is forgotten after [`LIFETIME`], because two lost
-//! SYNs may have been congestion, and paths change. Locks: the table (ROUTE); while it is empty a client takes no lock.
+//! Invariants: at most [`HOSTS_MAX`] hosts, of which the oldest is evicted; each is forgotten after [`LIFETIME`],
+//! because two lost SYNs may have been congestion, and paths change. Locks: the table (ROUTE); while it is empty a
+//! client takes no lock.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

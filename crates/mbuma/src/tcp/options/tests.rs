@@ -51,8 +51,9 @@ fn options_of(t: &mut Tcb, len: u32) -> TcpOptions {
 }
 
 proptest! {
-    /// RFC 6691: breaks if a segment with its options is longer than the maximum segment size of the peer or of our link, or
-    /// a full one shorter than need be; if an option goes that was not agreed on, or a block not that there is room for.
+    /// RFC 6691: breaks if a segment with its options is longer than the maximum segment size of the peer or of our
+    /// link, or a full one shorter than need be; if an option goes that was not agreed on, or a block not that there is
+    /// room for.
     #[test]
     fn a_segment_fits_the_mss(
         ours: [bool; 2],
@@ -111,8 +112,8 @@ proptest! {
 
 #[test]
 fn only_what_was_offered_is_answered() {
-    // RFC 7323 2.2 and 3.2, RFC 2018 2: breaks if a SYN-ACK has an option that the SYN had not, which some peers take for
-    // an error, or loses one that it had.
+    // RFC 7323 2.2 and 3.2, RFC 2018 2: breaks if a SYN-ACK has an option that the SYN had not, which some peers take
+    // for an error, or loses one that it had.
     let pool = MbufPool::new(PoolConfig::default()).expect("address space");
     let (config, flags) = (TcpConfig::default(), TcpFlags::SYN | TcpFlags::ACK);
     for theirs in [[false, false], [true, false], [false, true], [true, true]] {

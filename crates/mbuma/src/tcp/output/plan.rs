@@ -53,8 +53,8 @@ pub(super) enum PlanKind {
     Ack,
 }
 
-/// Whether a turn would do more than wake the user. With a peer that sends one message at a time it mostly would not: the peer
-/// has acknowledged everything, and its data is acknowledged with the answer, or later.
+/// Whether a turn would do more than wake the user. With a peer that sends one message at a time it mostly would not:
+/// the peer has acknowledged everything, and its data is acknowledged with the answer, or later.
 pub(in crate::tcp) fn is_due(t: &Tcb) -> bool {
     let quiet = t.conn.state == State::Established
         && is_all_sent(t)
@@ -299,7 +299,8 @@ pub(crate) fn payload_max(t: &Tcb) -> u32 {
     (PAYLOAD_MAX - PAYLOAD_MAX % t.send.mss).max(t.send.mss)
 }
 
-/// As much as a packet takes that the interface cuts: more than [`payload_max`], where it is not bound by IP's length (BIG TCP).
+/// As much as a packet takes that the interface cuts: more than [`payload_max`], where it is not bound by IP's length
+/// (BIG TCP).
 pub(crate) fn large_payload_max(t: &Tcb) -> u32 {
     let large = t.route.tso_max().saturating_sub(LARGE_HEADERS_MAX);
     match large > PAYLOAD_MAX {
@@ -328,8 +329,9 @@ fn several_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
     }
 }
 
-/// RFC 1122 4.2.3.4: a small segment waits while another is in flight, unless it ends the data and must not wait (nothing
-/// makes it wait, TCP_NODELAY, a FIN, urgent data), fills half of the largest window that the peer ever had, or has waited long enough.
+/// RFC 1122 4.2.3.4: a small segment waits while another is in flight, unless it ends the data and must not wait
+/// (nothing makes it wait, TCP_NODELAY, a FIN, urgent data), fills half of the largest window that the peer ever had,
+/// or has waited long enough.
 #[inline(always)] // it has one caller, whose tests it repeats
 fn worth_sending(t: &Tcb, len: u32, waiting: u32) -> bool {
     let idle = !t.send.is_nagled();

@@ -215,7 +215,8 @@ mod tests {
 
     #[test]
     fn one_loss_says_nothing_of_the_size() {
-        // RFC 8899 5.1.2, MAX_PROBES: breaks if a probe that was lost to congestion ends the search below the path's size.
+        // RFC 8899 5.1.2, MAX_PROBES: breaks if a probe that was lost to congestion ends the search below the path's
+        // size.
         let mut search = MtuSearch::default();
         search.begin(1148, 1448, true);
         assert!(!search.on_lost(1448) && !search.on_lost(1448));
@@ -226,8 +227,8 @@ mod tests {
 
     #[test]
     fn a_size_that_does_not_pass_explains_the_timeouts_once() {
-        // RFC 8899 4.3: breaks when the threshold of before comes back though the window has shrunk since for another reason, or
-        // twice.
+        // RFC 8899 4.3: breaks when the threshold of before comes back though the window has shrunk since for another
+        // reason, or twice.
         let lost = |congested: bool| {
             let mut search = MtuSearch::default();
             search.begin(1148, 1448, false);

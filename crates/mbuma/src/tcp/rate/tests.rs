@@ -95,7 +95,8 @@ fn bursts_of_acknowledgements_are_no_rate() {
     );
 }
 
-/// Breaks when a sender that has nothing to send passes for one that the path held back, or for ever for one that has not.
+/// Breaks when a sender that has nothing to send passes for one that the path held back, or for ever for one that has
+/// not.
 #[test]
 fn samples_of_a_sender_without_data_are_marked() {
     let mut flow = Flow::new(10);
@@ -187,8 +188,8 @@ proptest! {
 
 #[test]
 fn an_undone_window_does_not_grow_by_the_use_of_the_smaller_one() {
-    // RFC 7661: breaks when a window that was filled after an event, and is larger again because the event was none, grows although
-    // the larger one is not used: a path that reorders then made it larger at each event.
+    // RFC 7661: breaks when a window that was filled after an event, and is larger again because the event was none,
+    // grows although the larger one is not used: a path that reorders then made it larger at each event.
     let mut flow = Flow::new(2);
     flow.send(0, 2, true);
     assert!(flow.ack(10, 1).cwnd_limited);

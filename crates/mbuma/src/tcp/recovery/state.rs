@@ -91,8 +91,8 @@ pub(super) struct Episode {
     pub(super) timer_lost: u32,
     /// Partial acknowledgements, without SACK.
     pub(super) partial_acks: u32,
-    /// Bytes by which duplicates may still enlarge the window, without SACK: as many as were outstanding at the start, or at the
-    /// last partial acknowledgement, because each duplicate answers one segment.
+    /// Bytes by which duplicates may still enlarge the window, without SACK: as many as were outstanding at the start,
+    /// or at the last partial acknowledgement, because each duplicate answers one segment.
     pub(super) inflatable: u32,
     /// The end of the repair that the probe timer repeated, until it is acknowledged.
     pub(super) repeated: Option<SeqNum>,

@@ -34,8 +34,8 @@ impl SendState {
         outcome
     }
 
-    /// The probe timer expired in a recovery: sends the repair of the first hole once more. Only its acknowledgement shows whether
-    /// it was lost.
+    /// The probe timer expired in a recovery: sends the repair of the first hole once more. Only its acknowledgement
+    /// shows whether it was lost.
     pub(crate) fn on_probe_timer(&mut self) {
         self.probe.on_repair_repeated();
         let repeats = self.sent.is_first_repaired();

@@ -1,7 +1,7 @@
 //! The ranges that must be retransmitted: lost records that follow each other are one run.
 //!
-//! If a whole window is lost, the records are thousands and the run is one, so each repair finds the next range without a walk over
-//! the rest.
+//! If a whole window is lost, the records are thousands and the run is one, so each repair finds the next range without
+//! a walk over the rest.
 //!
 //! Invariant: runs are not empty, ascend, and do not touch. Locks: none; part of the connection.
 

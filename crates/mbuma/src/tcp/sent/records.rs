@@ -16,8 +16,8 @@ use crate::tcp::rate::SendStamp;
 /// Records of one connection that blocks of a peer may split, or that segments smaller than the maximum may make.
 pub(super) const RECORDS_MAX: usize = 16_384;
 
-/// Records for each segment that blocks may make; a receiver's are at the ends of segments. And some more, so that a short flight
-/// of segments that were cut smaller on the path is marked in full.
+/// Records for each segment that blocks may make; a receiver's are at the ends of segments. And some more, so that a
+/// short flight of segments that were cut smaller on the path is marked in full.
 const SPLITS: u32 = 4;
 const SPLITS_FREE: u32 = 64;
 
@@ -68,7 +68,8 @@ impl Records {
         again.map(SentRecord::len).sum()
     }
 
-    /// See [`SentMap::is_in_order`](super::SentMap::is_in_order). By invariant 3 the first record is the oldest transmission.
+    /// See [`SentMap::is_in_order`](super::SentMap::is_in_order). By invariant 3 the first record is the oldest
+    /// transmission.
     #[inline]
     pub(super) fn is_in_order(&self) -> bool {
         let first = self.list.front();
@@ -131,8 +132,8 @@ impl Records {
         }
     }
 
-    /// Makes a record begin at `seq`, if fewer than `max` are there; returns the index of the first that begins there or
-    /// later.
+    /// Makes a record begin at `seq`, if fewer than `max` are there; returns the index of the first that begins there
+    /// or later.
     fn split(&mut self, seq: SeqNum, max: usize) -> usize {
         let at = self.find(seq);
         let may_split = self.list.len() < max;

@@ -3,7 +3,8 @@
 //!
 //! Nearly all segments on a path without losses are such: data in order, an acknowledgement of new data, or both, as in
 //! each message of a dialogue. The fast path takes the steps of the full list that do something then, in the same order
-//! (RFC 9293 3.10.7.4), and by the same functions; the conditions show that each step that it leaves out would do nothing:
+//! (RFC 9293 3.10.7.4), and by the same functions; the conditions show that each step that it leaves out would do
+//! nothing:
 //!
 //! | step | why it is left out |
 //! |---|---|

@@ -61,8 +61,8 @@ fn a_record_of_tls_1_3_has_the_bytes_of_rfc_8448() {
 
 #[test]
 fn a_record_of_tls_1_2_carries_its_nonce() {
-    // Breaks if GCM's nonce is not salt and carried bytes, or the associated data is not RFC 5246's: the record is checked
-    // against the AEAD itself.
+    // Breaks if GCM's nonce is not salt and carried bytes, or the associated data is not RFC 5246's: the record is
+    // checked against the AEAD itself.
     let pool = MbufPool::new(PoolConfig::default()).unwrap();
     let (key, iv) = ([7; 16], [1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0]);
     let mut client = session(TlsVersion::Tls12, AwsLcSuite::Aes128Gcm, &key, &iv, 5);

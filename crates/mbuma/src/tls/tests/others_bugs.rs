@@ -1,4 +1,5 @@
-//! Faults that other record layers had, and records of TLS 1.2 that must not pass; the rest is in [`super`] and in tests/tls.
+//! Faults that other record layers had, and records of TLS 1.2 that must not pass; the rest is in [`super`] and in
+//! tests/tls.
 //!
 //! Sources: advisories of FreeBSD, named at each test; F:tests/sys/kern/ktls_test.c.
 
@@ -30,8 +31,8 @@ fn pieces_without_bytes_are_no_pieces_of_a_record() {
 
 #[test]
 fn a_wrong_record_of_tls_1_2_ends_the_stream() {
-    // Breaks if the nonce in a record, its type, its version or its length is not checked: ktls_test's bad_iv, short_header,
-    // bad_mac, bad_major, bad_minor, small_record, oversized_record.
+    // Breaks if the nonce in a record, its type, its version or its length is not checked: ktls_test's bad_iv,
+    // short_header, bad_mac, bad_major, bad_minor, small_record, oversized_record.
     type Case = (&'static str, TlsAlert, fn(&mut Forge) -> Vec<u8>);
     let changed = |forge: &mut Forge, at: usize| {
         let mut wire = forge.record(23, b"data");

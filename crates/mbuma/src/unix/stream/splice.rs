@@ -1,8 +1,8 @@
 //! A stream of a UNIX-domain socket as a side of a splice.
 //!
-//! A splice keeps the two receive buffers of the connection, and no handle: the program's last handle still closes the socket,
-//! and that stops the splice. Bytes with rights are not moved, because no other protocol can carry them: the splice ends in
-//! front of them by [`SpliceEnd::Rights`](crate::socket::SpliceEnd), and the program reads them.
+//! A splice keeps the two receive buffers of the connection, and no handle: the program's last handle still closes the
+//! socket, and that stops the splice. Bytes with rights are not moved, because no other protocol can carry them: the
+//! splice ends in front of them by [`SpliceEnd::Rights`](crate::socket::SpliceEnd), and the program reads them.
 //!
 //! Locks: none but those of the buffers.
 

@@ -1,5 +1,5 @@
-//! The same frames to Linux's stack and to ours: both must answer with the same kind of packet, or the difference is in the
-//! list of [`known`], with its reason.
+//! The same frames to Linux's stack and to ours: both must answer with the same kind of packet, or the difference is in
+//! the list of [`known`], with its reason.
 //!
 //! For Linux each frame is followed by a ping. Packets before the ping's answer are the answers to the frame, so
 //! nothing depends on time. Our stack is in virtual time, and answers at once.

@@ -136,8 +136,8 @@ impl ErrorQueue {
     }
 }
 
-/// The script's message beside the one about the range. Its code says that the bytes were copied on their way: the runner's
-/// wire copies each frame, as Linux's TUN device does.
+/// The script's message beside the one about the range. Its code says that the bytes were copied on their way: the
+/// runner's wire copies each frame, as Linux's TUN device does.
 fn differences(
     (first, last): (u32, u32),
     message: Option<&Expr>,

@@ -78,8 +78,8 @@ impl Descriptor {
 }
 
 impl Sockets {
-    /// A write took less than its program gave: the descriptor is not writable any more, so the next space is an edge, also
-    /// if no call waits in between.
+    /// A write took less than its program gave: the descriptor is not writable any more, so the next space is an edge,
+    /// also if no call waits in between.
     pub(super) fn has_filled(&mut self, fd: i64) {
         for d in self.table.values_mut() {
             if let Object::Epoll(set) = &mut d.object

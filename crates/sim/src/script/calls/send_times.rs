@@ -1,7 +1,7 @@
 //! SO_TIMESTAMPING: when the last byte of each write was sent, and when it was acknowledged.
 //!
-//! The stack has no such option: the times are those at which the runner sees the segment leave, and the acknowledgement
-//! take the byte out of the send buffer. A script that checks them checks when the stack does both.
+//! The stack has no such option: the times are those at which the runner sees the segment leave, and the
+//! acknowledgement take the byte out of the send buffer. A script that checks them checks when the stack does both.
 //!
 //! Source: Linux, `Documentation/networking/timestamping.rst`.
 

@@ -327,8 +327,8 @@ impl Parser<'_> {
     }
 }
 
-/// The bits of a flag. AE (RFC 9768), beside the header's byte of flags, is bit 8; a digit stands for the ACE field, which
-/// is AE, CWR and ECE (RFC 9768 3.2.2).
+/// The bits of a flag. AE (RFC 9768), beside the header's byte of flags, is bit 8; a digit stands for the ACE field,
+/// which is AE, CWR and ECE (RFC 9768 3.2.2).
 fn flag(letter: char) -> Option<u16> {
     if let Some(ace) = letter.to_digit(8) {
         return Some((ace as u16) << 6);

@@ -119,8 +119,8 @@ impl Runner<'_> {
         }
     }
 
-    /// FreeBSD's dialect counts the acknowledgement number of a SYN-ACK and of a reset from 0, not from the peer's initial
-    /// number.
+    /// FreeBSD's dialect counts the acknowledgement number of a SYN-ACK and of a reset from 0, not from the peer's
+    /// initial number.
     fn with_relative_ack(&self, want: &PacketSpec, sent: &SentPacket) -> PacketSpec {
         let mut want = want.clone();
         if let (Body::Tcp(spec), SeenBody::Tcp(tcp), Some(segment)) =

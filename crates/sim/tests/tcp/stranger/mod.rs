@@ -26,10 +26,10 @@ const MINUTES_MAX: u64 = 60;
 #[test]
 fn strangers_get_every_byte_and_give_every_byte() {
     // Breaks when a peer with another acknowledgement policy, other window edges, another place for its FIN or other
-    // options gets or gives a wrong byte, too few or too many; or when the stack sends beyond its window or its MSS, echoes
-    // or reports what was never said, hangs, acknowledges late, sends again what was acknowledged, or takes a repair for a round trip. Planted, it finds:
-    // a FIN kept beyond the window, a FIN lost with old data, acknowledgements at the right edge that do not count, and a
-    // delayed acknowledgement that is delayed again.
+    // options gets or gives a wrong byte, too few or too many; or when the stack sends beyond its window or its MSS,
+    // echoes or reports what was never said, hangs, acknowledges late, sends again what was acknowledged, or takes a
+    // repair for a round trip. Planted, it finds: a FIN kept beyond the window, a FIN lost with old data,
+    // acknowledgements at the right edge that do not count, and a delayed acknowledgement that is delayed again.
     let one = std::env::var("STRANGER_SEED")
         .ok()
         .and_then(|s| s.parse().ok());

@@ -151,8 +151,8 @@ impl Receiver {
         }
     }
 
-    /// `count` acknowledgements of what `hand` was told, each of a part of what is new since `told`; all announce the same
-    /// right edge.
+    /// `count` acknowledgements of what `hand` was told, each of a part of what is new since `told`; all announce the
+    /// same right edge.
     pub fn parts(&self, count: u64, told: SeqNum, hand: &Hand) -> Vec<Segment> {
         let news = u64::from(hand.rcv.since(told));
         let part = |n: u64| {

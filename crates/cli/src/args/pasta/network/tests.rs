@@ -25,8 +25,8 @@ fn addr(text: &str) -> IpAddr {
 
 #[test]
 fn newer_lines_of_podman_mean_what_they_mean_to_pasta() {
-    // Breaks when a container of podman's later versions, or of the examples in its manual, gets no network, other addresses for
-    // the host, or more of the host than it asks for.
+    // Breaks when a container of podman's later versions, or of the examples in its manual, gets no network, other
+    // addresses for the host, or more of the host than it asks for.
     let net = network(
         "--dns-forward 169.254.1.1 -t none -u none -T none -U none --no-map-gw --quiet --map-guest-addr 169.254.1.2 \
          --map-host-loopback 169.254.1.2",
@@ -92,8 +92,8 @@ fn the_last_of_an_option_counts() {
 
 #[test]
 fn addresses_are_the_hosts_but_for_those_that_are_given() {
-    // Breaks when one of the two must be given with the other, as podman's tests do not, or the guest takes neighbours of the
-    // host for hosts of a network of its own, which are not there.
+    // Breaks when one of the two must be given with the other, as podman's tests do not, or the guest takes neighbours
+    // of the host for hosts of a network of its own, which are not there.
     let placed = |line: &str| {
         let v4 = network(line).cidr;
         format!(

@@ -418,8 +418,8 @@ fn senseless_messages_are_refused() {
     card.end();
 }
 
-/// Breaks if a second front-end takes the first one's place, a machine that starts again finds no card, or what is left of the
-/// last one goes to the next.
+/// Breaks if a second front-end takes the first one's place, a machine that starts again finds no card, or what is left
+/// of the last one goes to the next.
 #[test]
 fn one_front_end_after_the_other() {
     let card = Card::new("peers");

@@ -112,8 +112,8 @@ fn offloads_cross_both_ways() {
     assert_balance(&pool);
 }
 
-/// Breaks if a frame that lies in several buffers is not whole, its number of buffers is wrong, or a part of it is given back
-/// alone; or if one that finds too few waits for no kick.
+/// Breaks if a frame that lies in several buffers is not whole, its number of buffers is wrong, or a part of it is
+/// given back alone; or if one that finds too few waits for no kick.
 #[test]
 fn a_frame_lies_in_several_buffers() {
     let pool = pool();
@@ -177,8 +177,8 @@ fn chains_that_were_found_are_not_walked_again() {
     assert_eq!(look(&driver), Ok(BufferRoom::Enough));
 }
 
-/// Breaks if a frame for which the driver never has room keeps those behind it, or a driver from before version 1 gets a
-/// longer header.
+/// Breaks if a frame for which the driver never has room keeps those behind it, or a driver from before version 1 gets
+/// a longer header.
 #[test]
 fn a_frame_that_never_fits_is_refused() {
     let pool = pool();
@@ -225,7 +225,8 @@ fn no_kick_is_lost() {
 }
 
 proptest! {
-    /// Breaks if a driver that asks to be called at an index is not called when that is passed, or is called for nothing.
+    /// Breaks if a driver that asks to be called at an index is not called when that is passed, or is called for
+    /// nothing.
     #[test]
     fn the_driver_is_called_when_it_asked(
         event in any::<u16>(), start in any::<u16>(), steps in prop::collection::vec(0_u16..5, 1..20)

@@ -47,8 +47,8 @@ fn a9_there_are_none_unless_they_are_asked_for() {
 
 #[test]
 fn a9_each_is_followed_by_another_and_goes_a_day_later() {
-    // Breaks if an address is used for longer than a day or kept for longer than two, if a moment has none that is fit for new
-    // connections, or if all hosts of a network change at once (RFC 8981 sections 3.4, 3.5 and 3.8).
+    // Breaks if an address is used for longer than a day or kept for longer than two, if a moment has none that is fit
+    // for new connections, or if all hosts of a network change at once (RFC 8981 sections 3.4, 3.5 and 3.8).
     let (host, random) = (host_of(0), &mut Random::from_seed(7));
     let forever = prefix(1, u32::MAX, u32::MAX);
     let first = added(&hears(&host, NOW, &[forever]));
@@ -87,7 +87,8 @@ fn a9_each_is_followed_by_another_and_goes_a_day_later() {
 
 #[test]
 fn a9_it_lasts_no_longer_than_its_prefix() {
-    // Breaks if a host begins connections from a network that its router is about to leave, or takes a new address there.
+    // Breaks if a host begins connections from a network that its router is about to leave, or takes a new address
+    // there.
     let (host, random) = (host_of(0), &mut Random::from_seed(7));
     assert_eq!(
         added(&hears(&host, NOW, &[prefix(1, 2, 2000)])).len(),
@@ -125,8 +126,8 @@ fn a9_it_lasts_no_longer_than_its_prefix() {
 
 #[test]
 fn a9_none_is_made_after_four_that_others_have() {
-    // Breaks if a station that claims every address makes a host try for ever, or takes its stable address with them (RFC 8981
-    // section 3.4, step 7).
+    // Breaks if a station that claims every address makes a host try for ever, or takes its stable address with them
+    // (RFC 8981 section 3.4, step 7).
     let (host, random) = (host_of(1), &mut Random::from_seed(7));
     hears(&host, NOW, &[prefix(1, 100_000, 200_000)]);
     let stable = host.tentative()[0];

@@ -1,4 +1,5 @@
-//! The bounds that losses and marks set: for long (how much may be in flight at all), and for short (until the next probe).
+//! The bounds that losses and marks set: for long (how much may be in flight at all), and for short (until the next
+//! probe).
 //!
 //! Source: draft-ietf-ccwg-bbr sections 5.5.10 and 5.5.11.
 
@@ -25,13 +26,14 @@ pub(super) struct FlightBounds {
     pub(super) flight_high: u32,
     pub(super) flight_low: u32,
     pub(super) bandwidth_low: u64,
-    /// The most of this round trip. Losses have round trips of their own, which begin at the first loss, so that the most is that
-    /// of a whole round trip beside it.
+    /// The most of this round trip. Losses have round trips of their own, which begin at the first loss, so that the
+    /// most is that of a whole round trip beside it.
     bandwidth_latest: u64,
     flight_latest: u32,
     round_end: u64,
     ended: bool,
-    /// Acknowledgements in this round trip that reported losses or marks; and whether a loss or a mark was found at all.
+    /// Acknowledgements in this round trip that reported losses or marks; and whether a loss or a mark was found at
+    /// all.
     losses: u8,
     any: bool,
     noted: bool,
@@ -177,8 +179,8 @@ impl FlightBounds {
         }
     }
 
-    /// The flight from which on too much was lost: one acknowledgement may show the loss of many segments, of which the first ones were
-    /// still allowed (section 5.5.10.2, BBRInflightAtLoss).
+    /// The flight from which on too much was lost: one acknowledgement may show the loss of many segments, of which the
+    /// first ones were still allowed (section 5.5.10.2, BBRInflightAtLoss).
     fn flight_at_loss(&self, s: &RateSample) -> u32 {
         let flight = u64::from(flight_of(s));
         let now = (u64::from(s.lost) + u64::from(s.ce)).min(flight);

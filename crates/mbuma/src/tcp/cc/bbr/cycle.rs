@@ -198,8 +198,9 @@ impl Bbr {
         s.flight <= self.bounds.with_headroom(w) && s.flight <= product
     }
 
-    /// A probe is over once the pipe is full again. A probe that the bound limits does not measure the path. After one that lost too
-    /// much, the next one ends where its bound is reached; if nothing is lost there, a longer one follows (section 5.3.3.6).
+    /// A probe is over once the pipe is full again. A probe that the bound limits does not measure the path. After one
+    /// that lost too much, the next one ends where its bound is reached; if nothing is lost there, a longer one follows
+    /// (section 5.3.3.6).
     fn end_probe(&mut self, w: &Window, s: &RateSample) {
         let is_risky = self.cycle.was_too_high && s.flight >= self.bounds.flight_high;
         self.cycle.was_short |= is_risky;

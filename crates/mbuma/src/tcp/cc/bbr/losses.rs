@@ -26,8 +26,8 @@ impl RecentLosses {
         }
     }
 
-    /// The losses since a segment was sent that is acknowledged now; `delivered`: the bytes that had been delivered then. Forgets
-    /// older ones.
+    /// The losses since a segment was sent that is acknowledged now; `delivered`: the bytes that had been delivered
+    /// then. Forgets older ones.
     pub(super) fn since(&mut self, delivered: u64) -> u64 {
         while self.list.pop_front_if(|(at, _)| *at <= delivered).is_some() {}
         self.list.iter().map(|(_, lost)| lost).sum()

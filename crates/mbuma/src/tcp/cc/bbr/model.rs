@@ -1,4 +1,5 @@
-//! The model of the path: its bandwidth, its round trip, how much a receiver acknowledges at once, and whether the pipe is full.
+//! The model of the path: its bandwidth, its round trip, how much a receiver acknowledges at once, and whether the pipe
+//! is full.
 //!
 //! Source: draft-ietf-ccwg-bbr sections 5.3.1, 5.5.
 

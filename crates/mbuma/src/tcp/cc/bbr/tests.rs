@@ -35,8 +35,8 @@ impl Trip {
         u64::from(self.queue) * 1_000_000_000 / self.rate
     }
 
-    /// One round trip: as much as the window allows is sent at the pacing rate, and acknowledged in ten parts; `lost` of a thousand
-    /// bytes get lost.
+    /// One round trip: as much as the window allows is sent at the pacing rate, and acknowledged in ten parts; `lost`
+    /// of a thousand bytes get lost.
     fn round(&mut self, lost: u32) {
         let rtt = RTT.as_nanos() as u64;
         let pace = self.bbr.rate(&self.w).unwrap_or(u64::MAX);
@@ -96,8 +96,8 @@ impl Trip {
 
 #[test]
 fn a_handshake_is_no_measure_of_the_path() {
-    // Section 5.6.2: breaks if the one number of a SYN, delivered within a round trip, becomes the bandwidth at which the first data
-    // is paced: 20 bytes a second here.
+    // Section 5.6.2: breaks if the one number of a SYN, delivered within a round trip, becomes the bandwidth at which
+    // the first data is paced: 20 bytes a second here.
     let mut trip = Trip::new();
     trip.bbr.on_ack(
         &mut trip.w,
@@ -173,7 +173,8 @@ fn a_path_without_a_smaller_round_trip_is_left_nearly_empty_each_5_s() {
 
 #[test]
 fn losses_below_2_percent_change_nothing_and_more_bound_the_flight() {
-    // Section 5.5.10: breaks if one loss in a hundred costs bandwidth, or a queue that overflows at each probe is filled for ever.
+    // Section 5.5.10: breaks if one loss in a hundred costs bandwidth, or a queue that overflows at each probe is
+    // filled for ever.
     let mut trip = Trip::new();
     trip.until(BbrPhase::Up, 150);
     let before = trip.bbr.bounds.flight_high;
@@ -191,7 +192,8 @@ fn losses_below_2_percent_change_nothing_and_more_bound_the_flight() {
 
 #[test]
 fn losses_between_probes_lower_the_model_until_the_next() {
-    // Section 5.5.10.3: breaks if a path that became narrower is overfilled until the maximum expires, or stays low for ever.
+    // Section 5.5.10.3: breaks if a path that became narrower is overfilled until the maximum expires, or stays low for
+    // ever.
     let mut trip = Trip::new();
     trip.until(BbrPhase::Cruise, 60);
     trip.rate /= 2;
@@ -206,8 +208,8 @@ fn losses_between_probes_lower_the_model_until_the_next() {
 
 #[test]
 fn a_loss_in_probe_rtt_does_not_replace_the_saved_window() {
-    // Section 5.6.4.4: breaks if the small window of PROBE_RTT, saved at a loss, is that with which the flow goes on. A path with 1 % of
-    // random loss then carries two thirds as much.
+    // Section 5.6.4.4: breaks if the small window of PROBE_RTT, saved at a loss, is that with which the flow goes on. A
+    // path with 1 % of random loss then carries two thirds as much.
     let mut trip = Trip::new();
     trip.until(BbrPhase::ProbeRtt, 130);
     trip.round(10);
@@ -218,7 +220,8 @@ fn a_loss_in_probe_rtt_does_not_replace_the_saved_window() {
 
 #[test]
 fn probe_rtt_is_no_probe_of_the_bandwidth() {
-    // Section 5.3.4.3: breaks if the low samples of PROBE_RTT end a cycle, and the bandwidth of the last probe is forgotten.
+    // Section 5.3.4.3: breaks if the low samples of PROBE_RTT end a cycle, and the bandwidth of the last probe is
+    // forgotten.
     let mut trip = Trip::new();
     trip.until(BbrPhase::ProbeRtt, 130);
     trip.until(BbrPhase::Cruise, 8);
@@ -232,7 +235,8 @@ fn probe_rtt_is_no_probe_of_the_bandwidth() {
 
 #[test]
 fn a_loss_is_judged_by_the_round_trip_that_it_begins() {
-    // Section 5.5.10.3: breaks if a loss in the first round trip of a pipe that fills again lowers the bandwidth to that round's.
+    // Section 5.5.10.3: breaks if a loss in the first round trip of a pipe that fills again lowers the bandwidth to
+    // that round's.
     let (mut bounds, mut model, w) = (
         FlightBounds::default(),
         PathModel::default(),
@@ -271,8 +275,8 @@ fn a_loss_is_judged_by_the_round_trip_that_it_begins() {
 
 #[test]
 fn the_bound_is_where_too_much_began_to_be_lost() {
-    // Section 5.5.10.2 (BBRInflightAtLoss): breaks if one acknowledgement that shows many losses sets the bound to all that was in
-    // flight, with the lost segments.
+    // Section 5.5.10.2 (BBRInflightAtLoss): breaks if one acknowledgement that shows many losses sets the bound to all
+    // that was in flight, with the lost segments.
     for (lost, high) in [(100_000, 918_367), (30_000, 989_795), (0, 1_000_000)] {
         let mut bounds = FlightBounds::default();
         let model = PathModel::default();
@@ -322,7 +326,8 @@ fn ack_of_all(trip: &mut Trip, lost: u32, flight: u32) {
 
 #[test]
 fn the_losses_of_a_probe_do_not_count_after_it() {
-    // Section 5.3.3.9: breaks if DOWN begins with the losses that ended UP, and lowers the bandwidth for them once more.
+    // Section 5.3.3.9: breaks if DOWN begins with the losses that ended UP, and lowers the bandwidth for them once
+    // more.
     let mut trip = Trip::new();
     trip.until(BbrPhase::Up, 150);
     ack_of_all(&mut trip, PRODUCT / 10, PRODUCT);
@@ -348,8 +353,8 @@ fn drain_ends_after_three_round_trips() {
 
 #[test]
 fn after_a_probe_that_lost_too_much_comes_a_short_one_and_then_a_long_one() {
-    // Section 5.3.3.6: breaks if a flow stays for a round trip at the flight at which the queue overflowed before, or if it waits for
-    // seconds although the short probe lost nothing.
+    // Section 5.3.3.6: breaks if a flow stays for a round trip at the flight at which the queue overflowed before, or
+    // if it waits for seconds although the short probe lost nothing.
     let mut trip = Trip::new();
     trip.until(BbrPhase::Up, 150);
     while trip.bbr.phase == BbrPhase::Up {
@@ -392,8 +397,8 @@ fn a_probe_that_a_spurious_event_ended_goes_on() {
 
 #[test]
 fn a_recovery_ends_with_the_window_before_it_and_may_be_undone_later() {
-    // Sections 5.6.4.4 and 5.5.11.2: breaks if a flow grows from one segment again after a timeout, or if the report of a duplicate that
-    // follows a recovery does not restore the bounds.
+    // Sections 5.6.4.4 and 5.5.11.2: breaks if a flow grows from one segment again after a timeout, or if the report of
+    // a duplicate that follows a recovery does not restore the bounds.
     let mut trip = Trip::new();
     trip.until(BbrPhase::Cruise, 60);
     let (cwnd, high) = (trip.w.cwnd, trip.bbr.bounds.flight_high);
@@ -409,7 +414,8 @@ fn a_recovery_ends_with_the_window_before_it_and_may_be_undone_later() {
 
 #[test]
 fn losses_count_from_the_time_that_the_arrived_data_was_sent() {
-    // Section 5.5.10.2: breaks if the losses of an earlier flight, or only those since a round trip began, are set against this flight.
+    // Section 5.5.10.2: breaks if the losses of an earlier flight, or only those since a round trip began, are set
+    // against this flight.
     let mut losses = losses::RecentLosses::default();
     for (delivered, bytes) in [(10, 1), (20, 2), (20, 4), (30, 8)] {
         losses.note(delivered, bytes);

@@ -224,8 +224,8 @@ fn unused_window_is_no_threshold() {
     assert_eq!(flow.w.ssthresh, 14 * MSS);
 }
 
-/// Breaks when the estimate of Reno's window outlives the window: the first acknowledgement after each pause then brings back
-/// what the pause took, and a little more each time (RFC 5681 4.1, RFC 9438 4.3).
+/// Breaks when the estimate of Reno's window outlives the window: the first acknowledgement after each pause then
+/// brings back what the pause took, and a little more each time (RFC 5681 4.1, RFC 9438 4.3).
 #[test]
 fn a_window_that_began_anew_grows_from_there() {
     let mut flow = Flow::after_loss(4, 50);
@@ -344,8 +344,8 @@ fn cube_roots_are_exact_enough() {
     }
 }
 
-/// The average window in segments of a flow that loses each segment with chance `p`, over so many losses; `regular`: each
-/// 1/p-th instead.
+/// The average window in segments of a flow that loses each segment with chance `p`, over so many losses; `regular`:
+/// each 1/p-th instead.
 fn average(p: f64, rtt_ms: u64, losses: u32, regular: bool) -> f64 {
     let mut random = Random::from_seed(9438);
     let mut flow = Flow::after_loss((1.2 / p.sqrt()) as u32 + 10, rtt_ms);
@@ -368,9 +368,9 @@ fn average(p: f64, rtt_ms: u64, losses: u32, regular: bool) -> f64 {
     sum / time
 }
 
-/// Breaks when the average window is not RFC 9438 5's: 1.054 RTT^0.75 / p^0.75 with losses at regular distances, or Reno's
-/// 1.22 / sqrt(p) where that is more (near the crossing of the two, the larger of both windows at each time exceeds both
-/// averages). Random losses leave less: they come in groups.
+/// Breaks when the average window is not RFC 9438 5's: 1.054 RTT^0.75 / p^0.75 with losses at regular distances, or
+/// Reno's 1.22 / sqrt(p) where that is more (near the crossing of the two, the larger of both windows at each time
+/// exceeds both averages). Random losses leave less: they come in groups.
 #[test]
 fn the_average_window_is_that_of_the_rfc() {
     for (p, rtt_ms) in [
@@ -477,8 +477,8 @@ fn apply(cubic: &mut Cubic, w: &mut Window, now: &mut Time, step: &Step) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
-    /// Breaks when any order of acknowledgements, silence and events panics, lowers the window at an acknowledgement, or
-    /// leaves it below a segment or above what TCP can announce (gVisor 5f8c66e26, FreeBSD D19118).
+    /// Breaks when any order of acknowledgements, silence and events panics, lowers the window at an acknowledgement,
+    /// or leaves it below a segment or above what TCP can announce (gVisor 5f8c66e26, FreeBSD D19118).
     #[test]
     fn stays_in_bounds(steps in prop::collection::vec(step(), 1..80)) {
         let (mut cubic, mut w) = (Cubic::default(), Window::new(MSS, 10));
@@ -505,8 +505,8 @@ fn an_undone_first_event_leaves_the_first_slow_start() {
 
 #[test]
 fn a_slow_start_after_an_idle_time_has_no_hystart() {
-    // RFC 9406 4.3: breaks when HyStart++, which ended the first slow start, ends each later one in its first round trip; or when
-    // its count of round trips overflows.
+    // RFC 9406 4.3: breaks when HyStart++, which ended the first slow start, ends each later one in its first round
+    // trip; or when its count of round trips overflows.
     let mut flow = Flow::new(10, 100);
     for round in 0..40 {
         let sample = RateSample {

@@ -54,8 +54,8 @@ fn no_growth_unless_limited() {
     assert_eq!(w.cwnd, 10 * MSS);
 }
 
-/// Breaks when a loss halves the window instead of the flight, falls below two segments, or when a second timeout for the
-/// same data lowers the threshold again (RFC 5681 3.1).
+/// Breaks when a loss halves the window instead of the flight, falls below two segments, or when a second timeout for
+/// the same data lowers the threshold again (RFC 5681 3.1).
 #[test]
 fn a_loss_halves_the_flight_and_not_the_window() {
     let (mut reno, mut w) = (Reno::default(), Window::new(MSS, 10));

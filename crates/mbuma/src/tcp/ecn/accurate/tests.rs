@@ -48,8 +48,8 @@ fn counting() -> AccurateEcn {
 
 #[test]
 fn both_ends_agree_on_what_both_understand() {
-    // RFC 9768 3.1.1, table 2, and 3.1.3: breaks if an answer of a host without AccECN is taken for one with it, or a combination
-    // of a later variant is refused.
+    // RFC 9768 3.1.1, table 2, and 3.1.3: breaks if an answer of a host without AccECN is taken for one with it, or a
+    // combination of a later variant is refused.
     for (answer, on, accurate) in [
         (bits(0), false, false),
         (bits(1), true, false),
@@ -85,7 +85,8 @@ fn both_ends_agree_on_what_both_understand() {
 
 #[test]
 fn the_handshake_says_how_it_arrived() {
-    // RFC 9768 3.1.1 and 3.2.2.1: breaks if a mark of a SYN or SYN-ACK has another code, or the first acknowledgement with data has it.
+    // RFC 9768 3.1.1 and 3.2.2.1: breaks if a mark of a SYN or SYN-ACK has another code, or the first acknowledgement
+    // with data has it.
     for (mark, number) in [(0, 2), (ECT_1, 3), (CAPABLE, 4), (CE, 6)] {
         assert_eq!(server(ACE, mark).bits_of(SYN | ACK, true, 0), bits(number));
         let first = 5 + u32::from(mark == CE);
@@ -98,8 +99,8 @@ fn the_handshake_says_how_it_arrived() {
 
 #[test]
 fn an_offer_is_made_twice_and_the_first_syn_ack_decides() {
-    // RFC 9768 3.1.4.1, table 2: breaks if a path that drops the bits keeps a connection out, one lost SYN ends AccECN, or a client
-    // that repeated its SYN without the bits does not take the mode of the answer.
+    // RFC 9768 3.1.4.1, table 2: breaks if a path that drops the bits keeps a connection out, one lost SYN ends AccECN,
+    // or a client that repeated its SYN without the bits does not take the mode of the answer.
     for (answer, on, accurate, capable) in [
         (bits(2), true, true, CAPABLE),
         (ECE, true, false, 0),
@@ -125,8 +126,8 @@ fn an_offer_is_made_twice_and_the_first_syn_ack_decides() {
 
 #[test]
 fn a_server_stays_in_its_mode() {
-    // RFC 9768 3.1.5: breaks if a SYN or SYN-ACK without the bits ends the feedback, data is ECN-capable after one, or a SYN-ACK
-    // reports another SYN than the latest.
+    // RFC 9768 3.1.5: breaks if a SYN or SYN-ACK without the bits ends the feedback, data is ECN-capable after one, or
+    // a SYN-ACK reports another SYN than the latest.
     let mut ecn = server(ACE, CAPABLE);
     assert_eq!(ecn.bits_of(SYN | ACK, true, 0), bits(4));
     assert!(ecn.on_syn_again(SYN | ACE, CE));
@@ -150,8 +151,8 @@ fn a_server_stays_in_its_mode() {
 
 #[test]
 fn offers_of_both_forms_are_refused() {
-    // RFC 9768 3.1.5: breaks if a handshake goes on in which the peer offered AccECN and RFC 3168's form; or one is refused that
-    // only repeats an offer, or falls back to none.
+    // RFC 9768 3.1.5: breaks if a handshake goes on in which the peer offered AccECN and RFC 3168's form; or one is
+    // refused that only repeats an offer, or falls back to none.
     let classic = bits(3);
     for (first, again, agrees) in [
         (ACE, ACE, true),
@@ -174,8 +175,8 @@ fn offers_of_both_forms_are_refused() {
 
 #[test]
 fn each_syn_ack_is_answered_by_its_code() {
-    // RFC 9768 3.2.2.1 and 3.2.2.2: breaks if the acknowledgement of a repeated SYN-ACK has a counter or the mark of an earlier one,
-    // one with SACK blocks has a code, or more than one marked SYN-ACK counts.
+    // RFC 9768 3.2.2.1 and 3.2.2.2: breaks if the acknowledgement of a repeated SYN-ACK has a counter or the mark of an
+    // earlier one, one with SACK blocks has a code, or more than one marked SYN-ACK counts.
     let mut ecn = client(bits(2), 0);
     assert_eq!(ecn.bits_of(ACK, true, 0), bits(2));
     ecn.on_syn_ack_again(CAPABLE);
@@ -194,8 +195,8 @@ fn each_syn_ack_is_answered_by_its_code() {
 
 #[test]
 fn a_lost_syn_ack_leaves_the_option_out_of_the_next_one_alone() {
-    // RFC 9768 3.2.3.2.2: breaks if the path drops each SYN-ACK for its option, if one lost SYN-ACK ends the option, or if it goes on
-    // though a segment with it is lost again.
+    // RFC 9768 3.2.3.2.2: breaks if the path drops each SYN-ACK for its option, if one lost SYN-ACK ends the option, or
+    // if it goes on though a segment with it is lost again.
     for lost in [false, true] {
         let mut ecn = server(ACE, 0);
         ecn.bits_of(SYN | ACK, true, 0);
@@ -219,8 +220,8 @@ fn a_lost_syn_ack_leaves_the_option_out_of_the_next_one_alone() {
 
 #[test]
 fn a_counter_that_turned_is_told_by_the_option_or_by_caution() {
-    // RFC 9768 3.2.2.5.2: breaks if eight marks look like none though the option counts them, or marks of a long run of lost
-    // acknowledgements are forgotten.
+    // RFC 9768 3.2.2.5.2: breaks if eight marks look like none though the option counts them, or marks of a long run of
+    // lost acknowledgements are forgotten.
     let mut ecn = counting();
     assert_eq!(ecn.on_ack(&report(5, 20, Some(800))).bytes, 800);
     assert_eq!(ecn.delivered_ce(), 8);
@@ -255,8 +256,8 @@ fn an_acknowledgement_that_was_overtaken_counts_for_nothing() {
 
 #[test]
 fn a_path_that_mangles_the_bits_gets_data_without_them() {
-    // RFC 9768 3.2.2.1, 3.2.2.3, 3.2.2.4 and 3.2.3.2.5: breaks if data stays ECN-capable though marks change on the way, where a mark
-    // would never arrive as one; feedback ends; or a client that sent no code is believed to count.
+    // RFC 9768 3.2.2.1, 3.2.2.3, 3.2.2.4 and 3.2.3.2.5: breaks if data stays ECN-capable though marks change on the
+    // way, where a mark would never arrive as one; feedback ends; or a client that sent no code is believed to count.
     for (answer, capable) in [(2, true), (3, false), (4, false), (6, false), (5, true)] {
         let ecn = client(bits(answer), 0);
         assert_eq!(
@@ -315,7 +316,8 @@ fn marks_on_each_packet_are_no_congestion() {
 
 #[test]
 fn a_mark_is_told_at_once_and_each_second_one_again() {
-    // RFC 9768 3.2.2.5.1: breaks if the sender learns late that a queue grows, or marked acknowledgements answer each other for ever.
+    // RFC 9768 3.2.2.5.1: breaks if the sender learns late that a queue grows, or marked acknowledgements answer each
+    // other for ever.
     let mut ecn = counting();
     assert!(!ecn.on_packets(CAPABLE, 1, 100));
     assert!(ecn.on_packets(CE, 1, 100));
@@ -335,8 +337,8 @@ fn a_mark_is_told_at_once_and_each_second_one_again() {
 
 #[test]
 fn the_option_has_the_counts_that_changed_and_room_decides() {
-    // RFC 9768 3.2.3.3: breaks if an option is sent though nothing changed, takes the room of data or SACK, or leaves out a count that
-    // changed.
+    // RFC 9768 3.2.3.3: breaks if an option is sent though nothing changed, takes the room of data or SACK, or leaves
+    // out a count that changed.
     let mut ecn = counting();
     let option = |ecn: &mut AccurateEcn| ecn.option(40);
     assert_eq!(option(&mut ecn).unwrap().emitted_len(), 12);

@@ -230,8 +230,8 @@ proptest! {
         sack_on in prop::bool::weighted(0.8),
         bbr in prop::bool::weighted(0.2),
     ) {
-        // Breaks when the fast path leaves out a step that would have changed something, or takes an acknowledgement that it
-        // must not.
+        // Breaks when the fast path leaves out a step that would have changed something, or takes an acknowledgement
+        // that it must not.
         let congestion = match bbr {
             true => CongestionControl::Bbr,
             false => CongestionControl::Cubic,

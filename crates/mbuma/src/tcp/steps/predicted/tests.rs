@@ -267,8 +267,8 @@ impl Side {
     }
 }
 
-/// Breaks if the fast path does something else than the full list, leaves out a step that would do something, or is taken
-/// by a segment that it is not for.
+/// Breaks if the fast path does something else than the full list, leaves out a step that would do something, or is
+/// taken by a segment that it is not for.
 #[test]
 fn the_fast_path_does_what_the_full_list_does() {
     let clock = Arc::new(VirtualClock::new(Time::from_secs(100)));

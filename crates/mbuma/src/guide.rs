@@ -429,8 +429,8 @@
 //! ```
 //!
 //! # Splices
-//! [`relay`](crate::socket::relay) joins two connections in both directions, and [`splice`](crate::socket::splice()) one direction;
-//! no thread of the program is woken for the bytes.
+//! [`relay`](crate::socket::relay) joins two connections in both directions, and [`splice`](crate::socket::splice())
+//! one direction; no thread of the program is woken for the bytes.
 //! ```
 //! use std::time::Duration;
 //!

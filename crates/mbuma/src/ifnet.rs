@@ -1,7 +1,7 @@
 //! An interface: a device with addresses, transmit queues, and counters.
 //!
-//! [`ether::transmit`](crate::ether::transmit) calls the device. Frames leave in the order in which they were queued, and
-//! no thread waits for a device's system call while holding a lock ([`tx_queue`]).
+//! [`ether::transmit`](crate::ether::transmit) calls the device. Frames leave in the order in which they were queued,
+//! and no thread waits for a device's system call while holding a lock ([`tx_queue`]).
 //!
 //! A device with several queues counts as several devices: each has a transmit queue of its own, and a flow stays on
 //! one of them, so that its frames stay in order.

@@ -418,8 +418,9 @@ sends_files! {
     /// send other data before the job is done, or that data comes in between.
     ///
     /// # Errors
-    /// [`SendFileError::Socket`] with [`SocketError::WouldBlock`] if nothing is taken now: see [`TcpStream::set_waker`]. After
-    /// [`SendFileError::Read`] the connection has ended, unless nothing of the job was accepted.
+    /// [`SendFileError::Socket`] with [`SocketError::WouldBlock`] if nothing is taken now: see
+    /// [`TcpStream::set_waker`]. After [`SendFileError::Read`] the connection has ended, unless nothing of the job was
+    /// accepted.
     #[doc(alias = "sendfile")]
     TcpStream
 }

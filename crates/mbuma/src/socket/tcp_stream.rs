@@ -41,8 +41,8 @@ pub use send_room::SendRoom;
 
 /// A TCP connection. Dropping it closes it: data in the send buffer is still delivered.
 ///
-/// [`send`](Self::send) and [`recv`](Self::recv) never wait; `.._blocking` wait, `poll_..` and `.._async` are for tasks.
-/// `Read` and `Write` are for std's functions, and wait.
+/// [`send`](Self::send) and [`recv`](Self::recv) never wait; `.._blocking` wait, `poll_..` and `.._async` are for
+/// tasks. `Read` and `Write` are for std's functions, and wait.
 ///
 /// ```
 /// use mbuma::{Config, SocketError, Stack};

@@ -150,7 +150,8 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
     /// Makes the interface, and begins to take in its frames.
     ///
     /// # Errors
-    /// [`Error::NoRuntime`]; [`Error::Gateway`]; [`Error::Mtu`]; [`Error::NameInUse`]; a descriptor can't be watched. Then there is no interface.
+    /// [`Error::NoRuntime`]; [`Error::Gateway`]; [`Error::Mtu`]; [`Error::NameInUse`]; a descriptor can't be watched.
+    /// Then there is no interface.
     pub fn up(self) -> Result<IfIndex, Error> {
         let driver = self.stack.driver().ok_or(Error::NoRuntime)?;
         if let Some(gateway) = self.gateway

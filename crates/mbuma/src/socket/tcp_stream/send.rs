@@ -80,8 +80,8 @@ impl TcpStream {
         self.put_chain(data, |_| {})
     }
 
-    /// [`send_chain`](Self::send_chain), and then [`shutdown`](Self::shutdown) of the sending side, in one entry: the last
-    /// segment of the data has the FIN, which after two entries may be a segment of its own.
+    /// [`send_chain`](Self::send_chain), and then [`shutdown`](Self::shutdown) of the sending side, in one entry: the
+    /// last segment of the data has the FIN, which after two entries may be a segment of its own.
     ///
     /// # Errors
     /// As of `send_chain`; the sending side is then still open.

@@ -21,8 +21,8 @@ impl TlsStream {
     /// Takes up to `max` bytes of content. An empty chain is the peer's close_notify.
     ///
     /// # Errors
-    /// [`SocketError::WouldBlock`] if nothing is there yet; [`TlsError::Truncated`] at a FIN without close_notify; why the
-    /// connection ended, if it did. Nothing comes behind an error.
+    /// [`SocketError::WouldBlock`] if nothing is there yet; [`TlsError::Truncated`] at a FIN without close_notify; why
+    /// the connection ended, if it did. Nothing comes behind an error.
     pub fn recv_chain(&self, max: usize) -> Result<Chain, TlsError> {
         self.take(max, None)
     }

@@ -43,8 +43,8 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// [`GroupError::AlreadyMember`], also if it joined for some senders; [`GroupError::SendersNeeded`]; [`GroupError::Full`];
-    /// [`GroupError::NoInterface`], [`GroupError::BadSocket`], [`GroupError::BadAddress`].
+    /// [`GroupError::AlreadyMember`], also if it joined for some senders; [`GroupError::SendersNeeded`];
+    /// [`GroupError::Full`]; [`GroupError::NoInterface`], [`GroupError::BadSocket`], [`GroupError::BadAddress`].
     #[doc(alias = "MCAST_JOIN_GROUP")]
     #[doc(alias = "IPV6_JOIN_GROUP")]
     #[doc(alias = "IPV6_ADD_MEMBERSHIP")]
@@ -102,8 +102,8 @@ impl UdpSocket {
     /// Takes no more datagrams of one sender to a group that the socket joined for all senders.
     ///
     /// # Errors
-    /// [`GroupError::AlreadyMember`] if the sender is blocked; [`GroupError::NotMember`]; [`GroupError::OtherMode`] if the
-    /// socket joined the group for some senders; [`GroupError::ManySources`]; [`GroupError::NoInterface`],
+    /// [`GroupError::AlreadyMember`] if the sender is blocked; [`GroupError::NotMember`]; [`GroupError::OtherMode`] if
+    /// the socket joined the group for some senders; [`GroupError::ManySources`]; [`GroupError::NoInterface`],
     /// [`GroupError::BadSocket`], [`GroupError::BadAddress`].
     #[doc(alias = "MCAST_BLOCK_SOURCE")]
     pub fn block_source(
@@ -118,8 +118,8 @@ impl UdpSocket {
     /// Takes the datagrams of a sender again that was blocked.
     ///
     /// # Errors
-    /// [`GroupError::NotMember`] if the sender is not blocked; [`GroupError::OtherMode`] if the socket joined the group for
-    /// some senders; [`GroupError::NoInterface`], [`GroupError::BadSocket`], [`GroupError::BadAddress`].
+    /// [`GroupError::NotMember`] if the sender is not blocked; [`GroupError::OtherMode`] if the socket joined the group
+    /// for some senders; [`GroupError::NoInterface`], [`GroupError::BadSocket`], [`GroupError::BadAddress`].
     #[doc(alias = "MCAST_UNBLOCK_SOURCE")]
     pub fn unblock_source(
         &self,

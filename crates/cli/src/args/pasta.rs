@@ -348,9 +348,12 @@ impl PastaArgs {
             ("-U", &self.udp_ns, Proto::Udp),
         ];
         for (option, specs, proto) in outward {
-            match NamedPorts::of(option, specs, proto)? {
+            let named = NamedPorts::of(option, specs, proto)?;
+            let listed = named.outward(option)?;
+            match named {
+                _ if ignored.has(proto) => {}
                 NamedPorts::Auto => loopback.follow_host.push(proto),
-                listed => loopback.outward.extend(listed.outward(option)?),
+                NamedPorts::Listed(_) => loopback.outward.extend(listed),
             }
         }
         Ok((published, loopback))

@@ -163,6 +163,32 @@ fn ports_of_the_loopback_are_lists_or_found_by_looking() {
 }
 
 #[test]
+fn a_protocol_that_is_switched_off_has_no_ports() {
+    // Breaks when the guest reaches the host's loopback, or the host the guest, by a protocol that is off; or when a
+    // mistake goes unreported because of that.
+    let ports = |line: &str| args(&format!("--config-net {line} 1")).ports();
+    for line in ["-q", "-t 80 -u 53 -T 80 -U 53"] {
+        let of = |off: &str| ports(&format!("{line} {off}")).expect("usable");
+        let (published, loopback) = of("--no-tcp --no-udp");
+        assert_eq!(published, [], "{line}");
+        assert!(loopback.is_empty(), "{line}: {loopback:?}");
+        for (off, left) in [("--no-tcp", Proto::Udp), ("--no-udp", Proto::Tcp)] {
+            let (published, loopback) = of(off);
+            let published = published.iter().flat_map(PublishRange::ports);
+            let inward = published.map(|port| port.publish.proto);
+            let inward: Vec<_> = inward.chain(loopback.follow_guest).collect();
+            let outward = loopback.outward.iter().map(|port| port.proto);
+            let outward: Vec<_> = outward.chain(loopback.follow_host).collect();
+            assert_eq!((inward, outward), (vec![left], vec![left]), "{line} {off}");
+        }
+    }
+    for wrong in ["-t x", "-u all", "-T x", "-T 127.0.0.1/80", "-U all"] {
+        let line = format!("--no-tcp --no-udp {wrong}");
+        assert!(ports(&line).is_err(), "{line}");
+    }
+}
+
+#[test]
 fn what_is_not_there_yet_is_refused() {
     // Breaks when mbuma accepts an option that has no effect.
     for line in [

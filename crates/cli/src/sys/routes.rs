@@ -13,23 +13,18 @@ use super::netdev::NetdevSocket;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DefaultRoute {
     pub(crate) interface: String,
-    pub(crate) gateway: Ipv4Addr,
+    /// `None`: the interface has none.
+    pub(crate) gateway: Option<Ipv4Addr>,
     /// The interface's own address, and the length of its network's prefix.
     pub(crate) addr: Ipv4Addr,
     pub(crate) prefix_len: u8,
 }
 
-/// The gateway of an interface that has none: of no network.
-const NO_GATEWAY: Ipv4Addr = Ipv4Addr::new(169, 254, 2, 2);
-/// The same of IPv6, on the link.
-const NO_GATEWAY6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
-
 /// The default route of this network namespace, if it has one by a gateway. With `by`: that of this interface, which
 /// may have no gateway.
 pub(crate) fn default_route(by: Option<&str>) -> Option<DefaultRoute> {
     let table = fs::read_to_string("/proc/net/route").ok()?;
-    let found = by_gateway(&table, by);
-    let (interface, gateway) = found.or_else(|| Some((by?.to_owned(), NO_GATEWAY)))?;
+    let (interface, gateway) = with_gateway(by_gateway(&table, by), by)?;
     let control = NetdevSocket::open().ok()?;
     Some(DefaultRoute {
         addr: control.addr(&interface).ok()?,
@@ -43,7 +38,8 @@ pub(crate) fn default_route(by: Option<&str>) -> Option<DefaultRoute> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DefaultRoute6 {
     pub(crate) interface: String,
-    pub(crate) gateway: Ipv6Addr,
+    /// `None`: the interface has none.
+    pub(crate) gateway: Option<Ipv6Addr>,
     /// A global address of the interface.
     pub(crate) addr: Ipv6Addr,
 }
@@ -51,7 +47,7 @@ pub(crate) struct DefaultRoute6 {
 impl DefaultRoute6 {
     /// The gateway's address of the link, if that is its address here.
     pub(crate) fn link_gateway(&self) -> Option<Ipv6Addr> {
-        Some(self.gateway).filter(Ipv6Addr::is_unicast_link_local)
+        self.gateway.filter(Ipv6Addr::is_unicast_link_local)
     }
 }
 
@@ -59,13 +55,20 @@ impl DefaultRoute6 {
 /// world. `by` as for IPv4.
 pub(crate) fn default_route6(by: Option<&str>) -> Option<DefaultRoute6> {
     let table = fs::read_to_string("/proc/net/ipv6_route").ok()?;
-    let found = by_gateway6(&table, by);
-    let (interface, gateway) = found.or_else(|| Some((by?.to_owned(), NO_GATEWAY6)))?;
+    let (interface, gateway) = with_gateway(by_gateway6(&table, by), by)?;
     Some(DefaultRoute6 {
         addr: if_inet6::global_addr(&interface)?,
         interface,
         gateway,
     })
+}
+
+/// What was found, or the interface alone.
+fn with_gateway<G>(found: Option<(String, G)>, by: Option<&str>) -> Option<(String, Option<G>)> {
+    match found {
+        Some((interface, gateway)) => Some((interface, Some(gateway))),
+        None => Some((by?.to_owned(), None)),
+    }
 }
 
 /// A row: destination and its length, source and its length, next hop, metric, references, uses, flags, all in
@@ -134,6 +137,8 @@ mod tests {
         assert_eq!(other, ("wlan0".to_owned(), Ipv4Addr::new(192, 168, 1, 1)));
         assert_eq!(by_gateway(&table, Some("eth1")), None);
         assert_eq!(by_gateway(head, None), None);
+        let none = with_gateway(by_gateway(&table, Some("eth1")), Some("eth1"));
+        assert_eq!(none, Some(("eth1".to_owned(), None)));
     }
 
     #[test]

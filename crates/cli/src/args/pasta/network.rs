@@ -5,8 +5,11 @@
 //! | address and gateway: the host's own unless given | the same; the host's neighbours are reached through the gateway |
 //! | netmask: `-n`, or behind the address; the host's for its address; else by its class | the same |
 //! | the gateway's address means the host's 127.0.0.1 or ::1, unless `--no-map-gw` | the same |
+//! | a version of IP without a gateway on the host implies `--no-map-gw` | for itself, and not with `-g` |
+//! | a host without a network: its loopback is mapped all the same | the same |
 //! | `--map-host-loopback`: another address in its place, for its version of IP; `none`: for neither | the same |
-//! | IPv6 if the host has a route for it, unless `--ipv4-only` | the same; `fe80::1` is the gateway if there is no other |
+//! | IPv6 if the host has a route for it, unless `--ipv4-only` | the same |
+//! | the gateway of an interface without one: 169.254.2.2, `fe80::1` | the same |
 //!
 //! Locks: none.
 //! Sources: passt(1).
@@ -22,7 +25,9 @@ use crate::addressing::{Addressing, Addressing6};
 use crate::special;
 use crate::sys::routes::{self, DefaultRoute, DefaultRoute6};
 
-/// The gateway of IPv6 if neither the user nor the host has one.
+/// The gateway of IPv4 if neither the user nor the host's interface has one: of no network.
+const NO_GATEWAY: Ipv4Addr = Ipv4Addr::new(169, 254, 2, 2);
+/// The same of IPv6, on the link.
 const LINK_GATEWAY: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 
 /// The addresses and gateways of the host that the guest gets.
@@ -153,9 +158,8 @@ impl PastaArgs {
         let guest = guest
             .or(host.map(|host| host.addr))
             .unwrap_or(Addressing::DEFAULT.guest);
-        let gateway = gateway
-            .or(host.map(|host| host.gateway))
-            .unwrap_or(Addressing::DEFAULT.gateway);
+        let hosts = host.map(|host| host.gateway.unwrap_or(NO_GATEWAY));
+        let gateway = gateway.or(hosts).unwrap_or(Addressing::DEFAULT.gateway);
         if guest == gateway {
             return Err(format!(
                 "{guest} can't be both the guest's and its gateway's: give another -g"
@@ -198,7 +202,7 @@ impl PastaArgs {
                 false => Ok(None),
             };
         };
-        let gateway = last(&self.gateway, as_v6).or(host.map(|host| host.gateway));
+        let gateway = last(&self.gateway, as_v6).or(host.and_then(|host| host.gateway));
         let gateway = gateway.unwrap_or(LINK_GATEWAY);
         if guest == gateway {
             return Err(format!(
@@ -216,9 +220,22 @@ impl PastaArgs {
         v4: &Addressing,
         v6: Option<&Addressing6>,
     ) -> Vec<(IpAddr, IpAddr)> {
+        // A gateway that stands in for none means nothing, unless the guest and its host are all there is.
+        let alone = host.interface().is_none();
+        let means4 = last(&self.gateway, as_v4).is_some()
+            || host
+                .v4
+                .as_ref()
+                .map_or(alone, |host| host.gateway.is_some());
+        let means6 = last(&self.gateway, as_v6).is_some()
+            || host
+                .v6
+                .as_ref()
+                .map_or(alone, |host| host.gateway.is_some());
+        let v6 = v6.filter(|_| means6).map(|v6| v6.gateway.into());
         let gateways = match self.no_map_gw {
             true => [None; 2],
-            false => [Some(v4.gateway.into()), v6.map(|v6| v6.gateway.into())],
+            false => [means4.then(|| v4.gateway.into()), v6],
         };
         let loopbacks = [
             Some(Ipv4Addr::LOCALHOST.into()),

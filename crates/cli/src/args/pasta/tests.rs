@@ -19,7 +19,7 @@ pub(super) fn args(line: &str) -> PastaArgs {
 pub(super) fn host6() -> DefaultRoute6 {
     DefaultRoute6 {
         interface: "eth0".to_owned(),
-        gateway: "fe80::1".parse().expect("an address"),
+        gateway: "fe80::1".parse().ok(),
         addr: "2001:db8::7".parse().expect("an address"),
     }
 }
@@ -27,7 +27,7 @@ pub(super) fn host6() -> DefaultRoute6 {
 pub(super) fn host() -> DefaultRoute {
     DefaultRoute {
         interface: "eth0".to_owned(),
-        gateway: Ipv4Addr::new(192, 0, 2, 1),
+        gateway: Some(Ipv4Addr::new(192, 0, 2, 1)),
         addr: Ipv4Addr::new(192, 0, 2, 7),
         prefix_len: 24,
     }
@@ -59,14 +59,14 @@ fn lines_of_engines_mean_what_they_mean_to_pasta() {
     };
     let net = podman.network(&host_routes).expect("usable");
     assert_eq!(
-        (net.cidr.guest, net.cidr.gateway),
+        (net.cidr.guest, Some(net.cidr.gateway)),
         (host().addr, host().gateway)
     );
     let mapped = Ipv4Addr::new(169, 254, 1, 2).into();
     assert_eq!(net.maps, [(mapped, host().addr.into())]);
     let v6 = net.v6().expect("the host has it");
     assert_eq!(
-        (v6.guest, v6.gateway, v6.dns),
+        (v6.guest, Some(v6.gateway), v6.dns),
         (host6().addr, host6().gateway, None)
     );
     assert_eq!((v6.routed, v6.link_prefix_len()), (true, 128));

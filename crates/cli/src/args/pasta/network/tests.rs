@@ -71,6 +71,52 @@ fn the_gateway_means_the_hosts_loopback_unless_another_address_does() {
 }
 
 #[test]
+fn a_gateway_that_the_host_does_not_have_means_nothing() {
+    // Breaks when a guest behind a tunnel's interface reaches the host's loopback by a gateway that mbuma made up.
+    let v4 = DefaultRoute {
+        gateway: None,
+        ..host()
+    };
+    let v6 = DefaultRoute6 {
+        gateway: None,
+        ..host6()
+    };
+    let neither = HostRoutes {
+        v4: Some(v4.clone()),
+        v6: Some(v6.clone()),
+    };
+    let v4_only = HostRoutes {
+        v4: Some(host()),
+        v6: None,
+    };
+    let (made4, made6) = (addr("169.254.2.2"), addr("fe80::1"));
+    let (lo4, lo6) = (addr("127.0.0.1"), addr("::1"));
+    let net = try_network("-q", &neither).expect("usable");
+    let gateways = [
+        net.cidr.gateway.into(),
+        net.v6().expect("the host has it").gateway.into(),
+    ];
+    assert_eq!((gateways, net.maps), ([made4, made6], vec![]));
+    let maps = |line: &str, host: &HostRoutes| try_network(line, host).expect("usable").maps;
+    // Each version of IP by itself.
+    let (v4, v6) = (Some(v4), Some(v6));
+    let [without4, without6] = [HostRoutes { v4, ..both() }, HostRoutes { v6, ..both() }];
+    assert_eq!(maps("-q", &without4), [(made6, lo6)]);
+    assert_eq!(maps("-q", &without6), [(addr("192.0.2.1"), lo4)]);
+    let line = "-a 2001:db8::5";
+    assert_eq!(maps(line, &v4_only), [(addr("192.0.2.1"), lo4)]);
+    // A user who names one means it.
+    assert_eq!(maps("-g 192.0.2.9", &neither), [(addr("192.0.2.9"), lo4)]);
+    assert_eq!(maps("-g fe80::9", &neither), [(addr("fe80::9"), lo6)]);
+    let line = "--map-host-loopback 192.0.2.9";
+    assert_eq!(maps(line, &neither), [(addr("192.0.2.9"), lo4)]);
+    // Without any network a guest has its host.
+    let default = Addressing::DEFAULT.gateway.into();
+    let both_of_them = [(default, lo4), (made6, lo6)];
+    assert_eq!(maps("-a 2001:db8::5", &HostRoutes::default()), both_of_them);
+}
+
+#[test]
 fn the_last_of_an_option_counts() {
     // Breaks when podman's command line does not override the options of its configuration, as its tests do.
     let net = network(
@@ -214,7 +260,7 @@ fn addresses_of_ipv6_are_the_hosts_or_those_that_are_given() {
     let mapped = "2001:db8::6".parse().expect("an address");
     assert_eq!(net.maps, [(mapped, host6().addr.into())]);
     let elsewhere = DefaultRoute6 {
-        gateway: "2001:db8::1".parse().expect("an address"),
+        gateway: "2001:db8::1".parse().ok(),
         ..host6()
     };
     let net = network("-4", Some(&elsewhere)).expect("usable");
@@ -222,7 +268,7 @@ fn addresses_of_ipv6_are_the_hosts_or_those_that_are_given() {
     let net = network("--quiet", Some(&elsewhere)).expect("usable");
     let v6 = net.v6().expect("the host has it");
     assert_eq!(
-        (v6.gateway, v6.next_hop()),
+        (Some(v6.gateway), Some(v6.next_hop())),
         (elsewhere.gateway, elsewhere.gateway)
     );
     assert!(v6.link_gateway.is_unicast_link_local());

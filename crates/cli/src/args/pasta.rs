@@ -290,8 +290,7 @@ impl PastaArgs {
             loopback,
             ..self.network(&host)?
         };
-        let ifname = self.ns_ifname.clone().or_else(|| host.interface());
-        let ifname = ifname.unwrap_or_else(|| "tap0".to_owned());
+        let ifname = self.guest_ifname(&host)?;
         if self.debug && !self.quiet {
             crate::say(&network::description(&ifname, &net));
         }
@@ -315,6 +314,19 @@ impl PastaArgs {
             (Some(path), _) => Ok(AttachTarget::Path(path.clone())),
             (None, Some(pid)) => Ok(AttachTarget::Pid(pid)),
             (None, None) => Err(format!("which namespace? {MAKES_ONE}")),
+        }
+    }
+
+    /// The name of the guest's interface.
+    ///
+    /// # Errors
+    /// The host's interface has a name that no other may have.
+    fn guest_ifname(&self, host: &HostRoutes) -> Result<String, String> {
+        match (&self.ns_ifname, host.interface()) {
+            (Some(name), _) => Ok(name.clone()),
+            (None, Some(name)) => super::ifname(&name)
+                .map_err(|e| format!("the guest's interface can't be called {name}: {e}: give -I")),
+            (None, None) => Ok("tap0".to_owned()),
         }
     }
 

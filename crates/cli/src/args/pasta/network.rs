@@ -82,6 +82,12 @@ impl PastaArgs {
                 return Err(format!("the host has no interface {name} with an address"));
             }
         }
+        if let Some(v4) = host.v4.as_ref().filter(|v4| v4.addr.is_loopback()) {
+            return Err(format!(
+                "{} is the host's loopback, whose {} no guest can have: name another interface",
+                v4.interface, v4.addr
+            ));
+        }
         let v6 = self.v6(host.v6.as_ref())?;
         let cidr = self.v4(host.v4.as_ref())?;
         let (dns, no_dns) = self.name_servers();

@@ -196,6 +196,36 @@ fn addresses_are_the_hosts_but_for_those_that_are_given() {
 }
 
 #[test]
+fn no_guest_is_a_copy_of_the_loopback() {
+    // Breaks when a guest gets the host's 127.0.0.1, or an interface whose name means settings of all interfaces.
+    let of = |name: &str, addr: Ipv4Addr| {
+        let interface = name.to_owned();
+        let v4 = DefaultRoute {
+            interface,
+            addr,
+            ..host()
+        };
+        let (v4, v6) = (Some(v4), None);
+        HostRoutes { v4, v6 }
+    };
+    let lo = of("lo", Ipv4Addr::LOCALHOST);
+    for line in ["-i lo", "-i lo -I tap0", "--outbound-if4 lo"] {
+        let error = try_network(line, &lo).expect_err(line);
+        assert!(error.starts_with("lo is the host's loopback"), "{error}");
+    }
+    let ifname = |line: &str, host: &HostRoutes| args(line).guest_ifname(host);
+    for name in ["lo", "all", "default"] {
+        let host = of(name, host().addr);
+        let error = ifname("-q", &host).expect_err(name);
+        assert!(error.contains(name) && error.contains("give -I"), "{error}");
+        assert_eq!(ifname("-I tap1", &host).as_deref(), Ok("tap1"));
+    }
+    assert_eq!(ifname("-q", &both()).as_deref(), Ok("eth0"));
+    let none = HostRoutes::default();
+    assert_eq!(ifname("-q", &none).as_deref(), Ok("tap0"));
+}
+
+#[test]
 fn values_for_a_guest_that_asks_are_refused_if_it_gets_no_answer() {
     // Breaks when an option has no effect and no error, or a guest that asks hears of other names.
     let own = "-4 -a 10.0.2.100 -g 10.0.2.2 -n 24";

@@ -90,7 +90,7 @@ impl PastaArgs {
         }
         let v6 = self.v6(host.v6.as_ref())?;
         let cidr = self.v4(host.v4.as_ref())?;
-        let (dns, no_dns) = self.name_servers();
+        let (dns, no_dns) = self.name_servers()?;
         Ok(NetOpts {
             mtu: Some(self.mtu),
             cidr,
@@ -114,12 +114,21 @@ impl PastaArgs {
     }
 
     /// The name servers behind `--dns-forward`, none for the host's; and whether no names are answered.
-    fn name_servers(&self) -> (Vec<IpAddr>, bool) {
+    ///
+    /// # Errors
+    /// They would get no questions.
+    fn name_servers(&self) -> Result<(Vec<IpAddr>, bool), String> {
         let begin = self.dns.iter().rposition(|one| *one == MappedAddr::None);
         let behind = &self.dns[begin.map_or(0, |at| at + 1)..];
         let servers: Vec<_> = behind.iter().filter_map(|one| one.addr()).collect();
+        if let (Some(server), []) = (servers.first(), &*self.dns_forward) {
+            return Err(format!(
+                "-D, --dns-host {server}: without --dns-forward no question leads there: give --dns-forward ADDR, and \
+                 the guest ADDR as its name server"
+            ));
+        }
         let none = begin.is_some() && servers.is_empty();
-        (servers, none || self.dns_forward.is_empty())
+        Ok((servers, none || self.dns_forward.is_empty()))
     }
 
     /// Values for a guest that asks.

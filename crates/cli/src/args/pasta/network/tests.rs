@@ -260,10 +260,9 @@ fn names_go_to_the_servers_that_are_given() {
     assert_eq!(servers("-q"), (vec![], true));
     assert_eq!(servers(forward), (vec![], false));
     let (one, two) = (addr("192.0.2.53"), addr("2001:db8::53"));
-    let both = (vec![one, two], false);
     assert_eq!(
         servers(&format!("{forward} -D 192.0.2.53 --dns-host 2001:db8::53")),
-        both
+        (vec![one, two], false)
     );
     assert_eq!(
         servers(&format!("{forward} -D 192.0.2.53 -D none")),
@@ -271,6 +270,11 @@ fn names_go_to_the_servers_that_are_given() {
     );
     let again = format!("{forward} -D none -D 192.0.2.53");
     assert_eq!(servers(&again), (vec![one], false));
+    assert_eq!(servers("-D 192.0.2.53 -D none"), (vec![], true));
+    for line in ["-D 192.0.2.53", "--dns-host 2001:db8::53"] {
+        let error = try_network(line, &both()).expect_err(line);
+        assert!(error.contains("give --dns-forward"), "{error}");
+    }
 }
 
 #[test]

@@ -20,6 +20,9 @@ pub(super) struct RefusedOpts {
     /// Serve as this user.
     #[arg(long, hide = true, value_name = "USER")]
     runas: Option<String>,
+    /// Serve within an empty directory if the kernel refuses an empty root.
+    #[arg(long, hide = true)]
+    chroot_fallback: bool,
     /// Be configured through this socket.
     #[arg(short = 'c', long, hide = true, value_name = "PATH")]
     conf_path: Option<String>,
@@ -59,6 +62,11 @@ impl RefusedOpts {
                 self.runas.is_some(),
                 "--runas: mbuma that root starts becomes `nobody` by itself: to serve as another user, start it as \
                  that user",
+            ),
+            (
+                self.chroot_fallback,
+                "--chroot-fallback: mbuma serves without an empty root if the kernel refuses one, and says so: leave \
+                 the option out",
             ),
             (
                 self.conf_path.is_some(),

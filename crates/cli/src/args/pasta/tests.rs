@@ -198,6 +198,7 @@ fn what_is_not_there_yet_is_refused() {
         "--config-net --trace 1",
         "--config-net -l FILE 1",
         "--config-net --runas nobody 1",
+        "--config-net --chroot-fallback 1",
         "--config-net -T 127.0.0.1/80 -t none -u none 1",
         "--config-net -t auto -t 80 1",
         "--config-net -U all 1",

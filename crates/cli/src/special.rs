@@ -103,6 +103,22 @@ pub(crate) fn name_server(text: &str) -> Result<IpAddr, String> {
     }
 }
 
+/// An address that a guest, its gateway or another host may have in a guest's network: also a link's own.
+pub(crate) fn host_addr(text: &str) -> Result<IpAddr, String> {
+    let ip: IpAddr = text
+        .parse()
+        .map_err(|_| format!("`{text}` is no address"))?;
+    let is_none = match ip {
+        IpAddr::V4(ip) => ip.is_broadcast(),
+        // A socket would treat it as IPv4.
+        IpAddr::V6(ip) => ip.to_ipv4_mapped().is_some(),
+    };
+    match is_none || ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() {
+        true => Err(format!("no host of the guest's network can have {ip}")),
+        false => Ok(ip),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,6 +193,28 @@ mod tests {
         }
         for right in ["127.0.0.53", "::1", "192.0.2.1", "2001:db8::53"] {
             assert!(name_server(right).is_ok(), "{right}");
+        }
+    }
+
+    #[test]
+    fn a_host_of_the_guests_network_has_the_address_of_one_host() {
+        // Breaks when an address that no packet of the guest can have is taken without a word.
+        for wrong in [
+            "0.0.0.0",
+            "::",
+            "127.0.0.9",
+            "::1",
+            "224.0.0.1",
+            "ff02::1",
+            "255.255.255.255",
+            "::ffff:192.0.2.1",
+            "::ffff:127.0.0.1",
+            "x",
+        ] {
+            assert!(host_addr(wrong).is_err(), "{wrong}");
+        }
+        for right in ["192.0.2.1", "169.254.1.1", "fe80::1", "2001:db8::1"] {
+            assert!(host_addr(right).is_ok(), "{right}");
         }
     }
 }

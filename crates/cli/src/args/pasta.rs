@@ -94,7 +94,7 @@ pub(crate) struct PastaArgs {
     netmask: Option<u8>,
 
     /// The guest's gateway, once for each version of IP [default: the host's]
-    #[arg(short = 'g', long, value_name = "ADDR")]
+    #[arg(short = 'g', long, value_name = "ADDR", value_parser = crate::special::host_addr)]
     gateway: Vec<IpAddr>,
 
     /// Take the guest's addresses from this interface of the host [default: the one with the default route]

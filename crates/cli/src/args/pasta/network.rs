@@ -300,9 +300,7 @@ impl FromStr for GivenAddr {
         let (addr, len) = text
             .split_once('/')
             .map_or((text, None), |(addr, len)| (addr, Some(len)));
-        let addr: IpAddr = addr
-            .parse()
-            .map_err(|_| format!("`{addr}` is no address"))?;
+        let addr = special::host_addr(addr)?;
         let max = if addr.is_ipv4() { 32 } else { 128 };
         let prefix_len = len.map(|len| len.parse().ok().filter(|len| (1..=max).contains(len)));
         match prefix_len {
@@ -381,10 +379,7 @@ pub(super) fn server(text: &str) -> Result<MappedAddr, String> {
 pub(super) fn mapped(text: &str) -> Result<MappedAddr, String> {
     match text {
         "none" => Ok(MappedAddr::None),
-        addr => addr
-            .parse()
-            .map(MappedAddr::Addr)
-            .map_err(|_| format!("`{addr}` is no address")),
+        addr => special::host_addr(addr).map(MappedAddr::Addr),
     }
 }
 

@@ -180,6 +180,13 @@ fn addresses_are_the_hosts_but_for_those_that_are_given() {
         "-a 10.0.2.5/33",
         "-a 2001:db8::5/129",
         "-6 -g 2001:db8::7",
+        "-a 0.0.0.0",
+        "-a 127.0.0.1/8",
+        "-a ff02::1",
+        "-g 255.255.255.255",
+        "-g ::ffff:192.0.2.1",
+        "--map-host-loopback ::1",
+        "--map-guest-addr 224.0.0.1",
     ] {
         let words = ["mbuma", "pasta", "--config-net", "1"].into_iter();
         let parsed =

@@ -67,7 +67,7 @@ impl fmt::Display for PublishRequest {
                 "{}:{}:{}",
                 self.host_text(),
                 host.port(),
-                self.publish.guest()
+                self.publish.behind()
             ),
             false => self.publish.fmt(f),
         }
@@ -124,21 +124,21 @@ pub(crate) enum Proto {
 }
 
 impl Publish {
-    /// The guest's end, as in text.
-    fn guest(&self) -> String {
-        let suffix = match self.proto {
+    /// What stands behind the host's end in text.
+    fn behind(&self) -> String {
+        let proto = match self.proto {
             Proto::Tcp => "",
             Proto::Udp => "/udp",
         };
-        format!("{}{suffix}", self.guest_port)
+        let interface = self.interface.map(|name| format!(" on {name}"));
+        let interface = interface.unwrap_or_default();
+        format!("{}{proto}{interface}", self.guest_port)
     }
 }
 
 impl fmt::Display for Publish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.host, self.guest())?;
-        self.interface
-            .map_or(Ok(()), |name| write!(f, " on {name}"))
+        write!(f, "{}:{}", self.host, self.behind())
     }
 }
 

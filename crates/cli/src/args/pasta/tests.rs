@@ -110,15 +110,15 @@ fn ports_are_lists_of_ranges() {
     let ports: Vec<_> = ports
         .iter()
         .flat_map(PublishRange::ports)
-        .map(|p| p.publish.to_string())
+        .map(|p| p.to_string())
         .collect();
     let expected = [
-        "0.0.0.0:20:80",
-        "0.0.0.0:21:81",
-        "0.0.0.0:24:84",
-        "0.0.0.0:25:85",
+        "*:20:80",
+        "*:21:81",
+        "*:24:84",
+        "*:25:85",
         "192.0.2.1:53:53 on lo",
-        "0.0.0.0:54:54 on lo",
+        "*:54:54 on lo",
         "[::1]:55:55/udp",
     ];
     assert_eq!(ports, expected);

@@ -89,7 +89,7 @@ impl Stack {
     /// that was bound last gets all.
     ///
     /// # Errors
-    /// As [`Stack::udp_bind`]; also if 256 sockets have the port.
+    /// As [`Stack::udp_bind`]; also if 256 sockets share the port.
     #[doc(alias = "SO_REUSEPORT")]
     #[doc(alias = "SO_REUSEADDR")]
     pub fn udp_bind_shared(&self, local: impl IntoEndpoint) -> Result<UdpSocket, BindError> {

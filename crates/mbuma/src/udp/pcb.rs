@@ -32,7 +32,7 @@ static KEPT_ROUTE: LockClass = LockClass::new("udp route", order::UDP);
 /// Errors that wait for a socket's owner at most; more would add no information.
 const ERRORS_MAX: usize = 16;
 
-/// Sockets of one port at most: a datagram to a group costs work for each of them.
+/// Sockets that share one port at most: a datagram to a group costs work for each of them.
 pub(crate) const SHARERS_MAX: usize = 256;
 
 /// The ports for sockets that ask for no particular one (RFC 6335 section 6).
@@ -116,12 +116,12 @@ impl UdpTable {
             Some(_) => &mut inner.any,
             None => inner.by_port.entry(pcb.local.port()).or_default(),
         };
-        let free =
-            list.len() < SHARERS_MAX && !list.iter().any(|other| in_each_others_way(other, pcb));
-        if free {
-            list.push(Arc::clone(pcb));
+        let is_full = || pcb.shares && list.iter().filter(|p| p.shares).count() >= SHARERS_MAX;
+        if list.iter().any(|other| in_each_others_way(other, pcb)) || is_full() {
+            return false;
         }
-        free
+        list.push(Arc::clone(pcb));
+        true
     }
 
     /// Unbinds.

@@ -224,3 +224,21 @@ fn broadcasts_reach_each_socket_here_and_there() {
     drop((sockets, other, six));
     lab.done();
 }
+
+#[test]
+fn sockets_that_share_nothing_have_no_bound() {
+    // Breaks if the bound of sockets that share a port also counts those that have it on an address of their own.
+    let addrs: Vec<Ipv4Addr> = (0..300u32)
+        .map(|i| Ipv4Addr::from(0x0a09_0001 + i))
+        .collect();
+    let lab = lab();
+    for addr in &addrs {
+        lab.stack.add_address(lab.iface, *addr, 32).unwrap();
+    }
+    let bound: Result<Vec<_>, _> = addrs
+        .iter()
+        .map(|addr| lab.stack.udp_bind((*addr, PORT)))
+        .collect();
+    assert_eq!(bound.map(|all| all.len()), Ok(300));
+    lab.done();
+}

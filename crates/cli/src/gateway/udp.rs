@@ -235,7 +235,11 @@ impl GuestFlows {
         let Some(remote) = self.table.find(token).map(|flow| flow.ends.remote) else {
             return;
         };
-        let Ok(Outlet::Own(fresh)) = self.outlet(shared, remote) else {
+        // A flow to a name server stays with that server.
+        let Ok(Destination::Host(peer)) = shared.policy.decide(Proto::Udp, remote) else {
+            return;
+        };
+        let Ok(fresh) = question::connected(shared, peer) else {
             return;
         };
         let from = socket::local_ip(fresh.as_fd()).ok();

@@ -383,7 +383,7 @@ impl RelayedConnections {
         let count = victims.len();
         if count > 0 {
             self.say_seldom(&format!(
-                "buffers are short: {count} connections were reset of which a side took nothing for 10 s"
+                "buffers are short: connections reset because a side took nothing for 10 s: {count}"
             ));
         }
         count > 0

@@ -6,19 +6,27 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The addresses at which clouds provide a machine's credentials over IPv6: Amazon's and Google's. Over IPv4 it is a
-/// link-local address.
-const METADATA: [Ipv6Addr; 2] = [
-    Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
-    Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
+/// The addresses at which clouds hand out a machine's credentials. All clouds have 169.254.169.254 besides, which is
+/// prohibited as a link-local address.
+const METADATA: [IpAddr; 7] = [
+    // Alibaba, Azure (its wire server), Oracle (the older address).
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
+    // Amazon, Google, Oracle, Scaleway.
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42)),
 ];
 
 /// Whether an address means something other than one host of some network, or is a link's own.
 pub(crate) fn is_special(ip: IpAddr) -> bool {
-    match ip {
+    let of_family = match ip {
         IpAddr::V4(ip) => is_special4(ip),
         IpAddr::V6(ip) => is_special6(ip),
-    }
+    };
+    of_family || METADATA.contains(&ip)
 }
 
 fn is_special4(ip: Ipv4Addr) -> bool {
@@ -30,7 +38,7 @@ fn is_special4(ip: Ipv4Addr) -> bool {
 fn is_special6(ip: Ipv6Addr) -> bool {
     // With ::/96: the unspecified address, loopback, and embedded IPv4 addresses, which a socket treats as IPv4.
     let is_v4 = ip.to_bits() >> 32 == 0 || ip.to_ipv4_mapped().is_some();
-    is_v4 || ip.is_multicast() || is_of_a_link(ip) || METADATA.contains(&ip)
+    is_v4 || ip.is_multicast() || is_of_a_link(ip)
 }
 
 /// fe80::/10, and fec0::/10 that once meant a site (RFC 3879).
@@ -79,11 +87,8 @@ pub(crate) fn allowed(text: &str) -> Result<IpAddr, String> {
     let ip: IpAddr = text
         .parse()
         .map_err(|_| format!("`{text}` is no address"))?;
-    let may = match ip {
-        IpAddr::V4(ip) => ip.is_link_local(),
-        IpAddr::V6(ip) => METADATA.contains(&ip),
-    };
-    match may {
+    let is_link_local4 = matches!(ip, IpAddr::V4(ip) if ip.is_link_local());
+    match is_link_local4 || METADATA.contains(&ip) {
         true => Ok(ip),
         false if is_special(ip) => Err(format!("{ip} cannot be allowed")),
         false => Err(format!("{ip} is not prohibited")),
@@ -138,6 +143,11 @@ mod tests {
             "ff02::1",
             "fd00:ec2::254",
             "fd20:ce::254",
+            "fd00:c1::a9fe:a9fe",
+            "fd00:42::42",
+            "100.100.100.200",
+            "168.63.129.16",
+            "192.0.0.192",
         ] {
             assert!(is_special(text.parse().expect("an address")), "{text}");
         }

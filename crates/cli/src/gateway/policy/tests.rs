@@ -72,6 +72,7 @@ fn addresses_of_no_host_are_prohibited() {
     // Breaks when a guest reaches a cloud's metadata service, or makes the host send broadcasts.
     for ip in [
         "169.254.169.254",
+        "100.100.100.200",
         "169.254.0.1",
         "224.0.0.1",
         "239.255.255.250",

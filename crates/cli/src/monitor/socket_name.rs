@@ -1,13 +1,17 @@
 //! A socket's name in the file system.
 //!
 //! Invariants: the name is removed with its owner; the name of a socket at which another process listens is not
-//! removed. Locks: none.
+//! removed; other users may not connect, whatever the umask is.
+//! Locks: none.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+
+use crate::netstat::instances::is_gone;
+use crate::sys::unix;
 
 /// The name of a socket, which the drop of this removes.
 pub(crate) struct SocketName(PathBuf);
@@ -24,10 +28,10 @@ impl SocketName {
     /// As bind(2): another file has the name, or another process listens.
     pub(crate) fn listen(path: &Path) -> io::Result<(UnixListener, SocketName)> {
         let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-        if is_socket && UnixStream::connect(path).is_err() {
+        if is_socket && unix::connect(path).is_err_and(|e| is_gone(&e)) {
             fs::remove_file(path)?;
         }
-        let listener = UnixListener::bind(path).map_err(|e| match e.kind() {
+        let listener = unix::listen(path).map_err(|e| match e.kind() {
             io::ErrorKind::AddrInUse => io::Error::new(
                 e.kind(),
                 "another process listens there, or a file of that name is no socket",

@@ -10,8 +10,8 @@
 //! In a user namespace, the number in the second name is the one that the user has outside: two users who are both 0 in
 //! namespaces of their own need two directories.
 //!
-//! A socket whose mbuma was killed stays behind, and refuses connections; the next mbuma that starts, or the next
-//! netstat, removes it. A socket is made under another name and gets its own name once it listens, so a socket that
+//! A socket whose mbuma was killed stays behind, and refuses connections; the next mbuma of its user that starts, or
+//! the next netstat of that user, removes it. A socket is made under another name and gets its own name once it listens, so a socket that
 //! refuses is never about to listen. Both happen under the directory's lock.
 //!
 //! Invariants: a directory that others could write to, or that is not the user's, is not used.
@@ -22,7 +22,7 @@ use std::env;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -195,9 +195,7 @@ fn open_in(dir: &Path, uid: u32, kind: SocketKind) -> io::Result<(UnixListener, 
     );
     // Only a process with our number, which has ended, can have left one.
     let _ = fs::remove_file(&fresh);
-    let listener = UnixListener::bind(&fresh)?;
-    // The mode sets the users that may connect. Until then the directory keeps other users out.
-    fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600))?;
+    let listener = unix::listen(&fresh)?;
     // A container that shares /tmp, and not the process numbers, may have one of that name: it keeps it.
     let placed = listener
         .set_nonblocking(true)
@@ -232,7 +230,9 @@ fn look_into(dir: &Path, uid: u32, kind: SocketKind) -> io::Result<Vec<Instance>
                 pid,
                 stream: Ok(stream),
             }),
-            Err(e) if is_gone(&e) => tidy(dir, &path),
+            Err(e) if is_gone(&e) && owner == uid => tidy(dir, &path),
+            // Another user may put a link in the place of the directory: root removes nothing there.
+            Err(e) if is_gone(&e) => {}
             Err(e) => instances.push(Instance {
                 pid,
                 stream: Err(e),

@@ -1,6 +1,6 @@
 //! Tests of the directory of the control sockets.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
@@ -132,6 +132,21 @@ fn a_place_that_others_can_change_is_not_used() {
     symlink(&place, &link).expect("a link");
     assert!(open_in(&link, uid(), SocketKind::Control).is_err());
     assert!(entries(&place).is_empty(), "nothing was left in it");
+}
+
+#[test]
+fn root_removes_nothing_of_another_user() {
+    // Breaks when a user who puts a link in the place of the directory leads root's netstat to remove other files.
+    const ROOT: u32 = 0;
+    let scratch = Scratch::new();
+    let place = scratch.place();
+    let (listener, path) = open_in(&place, uid(), SocketKind::Control).expect("a place");
+    drop(listener);
+    if uid() == ROOT {
+        chown(&place, Some(65534), None).expect("root may");
+    }
+    let found = look_into(&place, ROOT, SocketKind::Control).expect("root may read it");
+    assert!(found.is_empty() && path.exists());
 }
 
 #[test]

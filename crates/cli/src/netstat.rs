@@ -54,7 +54,7 @@ fn show(instance: Instance, args: &NetstatArgs) -> Result<bool, Error> {
     let answered = stream.and_then(|stream| ask(stream, &wanted(args)));
     let answer = answered.map_err(|e| Error::Netstat(no_answer(pid, &e)))?;
     match request::read_answer(&answer) {
-        Some(Ok(text)) => print(&printable(&text)),
+        Some(Ok(text)) => print(&text),
         Some(Err(reason)) => Err(Error::Netstat(format!(
             "mbuma {pid} does not answer: {}",
             printable(&reason)

@@ -12,9 +12,13 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-/// Prints. Returns false if standard output is closed.
+/// Prints `text`, made [`printable`]: it may contain text of other processes. Returns false if standard output is closed.
 pub(crate) fn print(text: &str) -> Result<bool, Error> {
-    let mut out = io::stdout().lock();
+    print_to(&mut io::stdout().lock(), text)
+}
+
+fn print_to(out: &mut impl Write, text: &str) -> Result<bool, Error> {
+    let text = printable(text);
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         printed => printed
@@ -30,6 +34,8 @@ mod tests {
     #[test]
     fn an_answer_moves_no_cursor() {
         // Breaks when another process writes to the terminal of the one that asks it: colours, titles, other lines.
-        assert_eq!(printable("a\x1b[2J\tb\r\nc\u{9b}"), "a?[2J?b?\nc?");
+        let mut out = Vec::new();
+        print_to(&mut out, "a\x1b[2J\tb\r\nc\u{9b}").expect("a buffer takes it");
+        assert_eq!(out, b"a?[2J?b?\nc?");
     }
 }

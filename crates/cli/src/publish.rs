@@ -92,7 +92,7 @@ fn lines(list: &Value) -> String {
             word("proto")
         )
     };
-    printable(&entries.map(line).chain(outward).collect::<String>())
+    entries.map(line).chain(outward).collect()
 }
 
 /// Sends the request to the chosen instance. Returns its answer.

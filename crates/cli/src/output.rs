@@ -12,7 +12,7 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-/// Prints `text`, made [`printable`]: it may contain text of other processes. Returns false if standard output is closed.
+/// Prints `text` as [`printable`]: it may come from another process. Returns false if standard output is closed.
 pub(crate) fn print(text: &str) -> Result<bool, Error> {
     print_to(&mut io::stdout().lock(), text)
 }

@@ -11,8 +11,8 @@
 //! namespaces of their own need two directories.
 //!
 //! A socket whose mbuma was killed stays behind, and refuses connections; the next mbuma of its user that starts, or
-//! the next netstat of that user, removes it. A socket is made under another name and gets its own name once it listens, so a socket that
-//! refuses is never about to listen. Both happen under the directory's lock.
+//! the next netstat of that user, removes it. A socket is made under another name and gets its own name once it
+//! listens, so a socket that refuses is never about to listen. Both happen under the directory's lock.
 //!
 //! Invariants: a directory that others could write to, or that is not the user's, is not used.
 //! Locks: the directory's (flock(2)), for a few system calls. A process that does not get the lock continues without

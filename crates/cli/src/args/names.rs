@@ -61,7 +61,7 @@ impl FromStr for AddedHost {
 
 /// A host's name.
 pub(super) fn host_name(text: &str) -> Result<String, String> {
-    named(text, NAME_MAX)
+    named(text, NAME_MAX).and_then(with_labels)
 }
 
 /// A domain to search in; `.` for none.
@@ -86,7 +86,7 @@ fn with_labels(name: String) -> Result<String, String> {
     match labels.all(|label| (1..=LABEL_MAX).contains(&label.len())) {
         true => Ok(name),
         false => Err(format!(
-            "`{name}` is no domain: 1 to {LABEL_MAX} bytes between its dots"
+            "`{name}` is no name of DNS: 1 to {LABEL_MAX} bytes between its dots"
         )),
     }
 }
@@ -131,8 +131,11 @@ mod tests {
             assert!(wrong.parse::<AddedHost>().is_err(), "{wrong:?}");
         }
         assert!(domain(".").is_ok() && domain("a.example").is_ok() && domain("a example").is_err());
-        assert!(host_name(&"x".repeat(65)).is_err());
-        assert!(host_name(&"x".repeat(64)).is_ok());
+        let parts = format!("{}.{}", "x".repeat(32), "y".repeat(31));
+        assert!(host_name(&format!("{parts}z")).is_err(), "65 bytes");
+        assert!(host_name(&parts).is_ok());
+        // A guest of that name could not be asked for.
+        assert!(host_name("a..b").is_err() && host_name(&"x".repeat(64)).is_err());
         // DNS has no such labels: DHCP would tell a guest another domain.
         assert!(domain("a..b").is_err() && domain(&"x".repeat(64)).is_err());
     }

@@ -281,8 +281,9 @@ impl NetworkHost {
                 other.join(", ")
             ));
         }
-        if name.is_some() && self.guests().any(|guest| guest.name == name) {
-            let name = name.unwrap_or_default();
+        if let Some(name) = &name
+            && self.guests().any(|guest| guest.is_called(name))
+        {
             return Err(format!("a guest called {name} is there already"));
         }
         let addr = self.free_addr().ok_or("it is full")?;

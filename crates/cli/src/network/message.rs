@@ -74,3 +74,11 @@ pub(crate) struct GuestView {
     /// The `mbuma run` that it belongs to.
     pub(crate) pid: u32,
 }
+
+impl GuestView {
+    /// Whether a question for `name` means this guest: DNS compares names without their case (RFC 4343).
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        let own = self.name.as_ref();
+        own.is_some_and(|own| own.eq_ignore_ascii_case(name))
+    }
+}

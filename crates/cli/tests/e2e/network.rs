@@ -278,7 +278,7 @@ fn a_network_has_one_set_of_options_and_can_be_removed() {
             &["--mtu", "9000"][..],
             "other values of --cidr, --ipv6-prefix, --mtu",
         ),
-        (&["--hostname", "one"], "called one"),
+        (&["--hostname", "ONE"], "called ONE"),
     ] {
         let refused = Running::start(guest(&network, options, "true")).finish();
         assert_eq!(refused.code, Some(2), "{refused:?}");

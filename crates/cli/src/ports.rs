@@ -6,13 +6,13 @@
 //! Invariants: a port in use is an error before COMMAND starts. Locks: none.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
 
 use crate::args::{OutwardRequest, Proto, Publish, PublishRequest};
-use crate::sys::socket::{self, Kind};
+use crate::sys::socket::{self, InterfaceName, Kind};
 
 /// Identifies a published port while mbuma runs. The first number is 1; none is used again.
 pub(crate) type PublishedId = u32;
@@ -82,14 +82,18 @@ pub(crate) fn bind_all(
 /// Binds the socket of a published port: one of IPv6 for IPv6 alone, so that another may have the port of IPv4.
 fn bind(publish: &Publish) -> io::Result<OwnedFd> {
     match publish.proto {
-        Proto::Tcp => {
-            let fd = socket::bound(Kind::Tcp, publish.host, publish.interface)?;
-            // The longest queue that the system allows: beyond it, SYNs of clients are dropped.
-            socket::listen_max(fd.as_fd())?;
-            Ok(fd)
-        }
+        Proto::Tcp => bind_tcp(publish.host, publish.interface),
         Proto::Udp => socket::bound(Kind::Udp, publish.host, publish.interface),
     }
+}
+
+/// Binds the socket of a published TCP port, which listens.
+pub(crate) fn bind_tcp(at: SocketAddr, interface: Option<InterfaceName>) -> io::Result<OwnedFd> {
+    let fd = socket::bound(Kind::Tcp, at, interface)?;
+    // The longest queue that the system allows: beyond it, SYNs of clients are dropped.
+    socket::listen_max(fd.as_fd())?;
+    socket::keep_alive(fd.as_fd())?;
+    Ok(fd)
 }
 
 /// Whether an address can't be bound because the host has no IPv6, in its kernel or switched on.

@@ -80,6 +80,7 @@ impl Host {
     pub(super) fn connect(peer: SocketAddr, local: LocalEnd) -> io::Result<(Host, Progress)> {
         let fd = socket::open_from(Kind::Tcp, peer, local)?;
         socket::no_delay(fd.as_fd())?;
+        socket::keep_alive(fd.as_fd())?;
         socket::receive_window(fd.as_fd(), WINDOW)?;
         let mut host = Host::new(TcpStream::from(fd));
         let progress = match host.progress(peer)? {
@@ -237,5 +238,33 @@ fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             other => return other,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use rustix::net::sockopt::socket_keepalive;
+
+    use super::*;
+    use crate::ports;
+
+    #[test]
+    fn a_peer_that_vanished_is_noticed() {
+        // Breaks when a host or a client that no longer answers keeps a connection for ever: the gateway's stack
+        // answers the keepalives of the guest's program.
+        let server = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let at = server.local_addr().expect("bound");
+        let (host, _) = Host::connect(at, LocalEnd::default()).expect("it listens");
+        assert_eq!(socket_keepalive(&host.socket), Ok(true));
+        let published = TcpListener::from(
+            ports::bind_tcp("127.0.0.1:0".parse().expect("an address"), None).expect("a free port"),
+        );
+        let at = published.local_addr().expect("bound");
+        let _client = TcpStream::connect(at).expect("it listens");
+        let (accepted, _) = published.accept().expect("a client");
+        let host = Host::accepted(accepted).expect("a socket");
+        assert_eq!(socket_keepalive(&host.socket), Ok(true));
     }
 }

@@ -44,6 +44,12 @@ const UP_MAX: usize = 64 << 10;
 /// Bytes that go down in a turn at most. Each read becomes one packet, so a turn with several would gain nothing, and a
 /// connection with little data waits for one packet of each connection with much data.
 const DOWN_MAX: usize = READ_MAX;
+/// The time for which the guest may be silent before it is probed: the one that has vanished answers no probe, or by a
+/// reset (RFC 1122 section 4.2.3.6: at least two hours).
+const GUEST_IDLE: Duration = Duration::from_secs(2 * 60 * 60);
+/// The same once the guest has sent its FIN. Its kernel forgets a socket that its program closed after
+/// `net.ipv4.tcp_fin_timeout`, one minute, whatever the other end does, and answers a probe by a reset.
+const GUEST_FIN_IDLE: Duration = Duration::from_secs(60);
 /// The time to wait for clusters if there are none.
 const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 
@@ -127,7 +133,7 @@ enum Broken {
 impl Relay {
     /// Joins the two halves. Both wake `token`.
     pub(super) fn new(stream: TcpStream, host: Host, token: Token) -> Relay {
-        stream.set_nodelay(true);
+        prepare(&stream);
         Relay {
             stream,
             host,
@@ -230,7 +236,7 @@ impl Relay {
         let shown = self.stream.local_addr();
         let shown = shared.policy.shown_address(shown, server.ip());
         let stream = shared.stack.tcp_connect(shown, server)?;
-        stream.set_nodelay(true);
+        prepare(&stream);
         self.stream = stream;
         self.allowance = Allowance::FULL;
         let wake = shared.wake_for(self.token);
@@ -319,6 +325,7 @@ impl Relay {
         match self.stream.recv_chain(UP_MAX) {
             Ok(chain) if chain.is_empty() => {
                 self.host.shutdown_write();
+                self.stream.set_keepalive(Some(GUEST_FIN_IDLE));
                 self.up = Half::Over;
                 Ok(true)
             }
@@ -449,6 +456,12 @@ fn state_or_error(
         Some(e) => Err(e),
         None => Ok(state),
     }
+}
+
+/// Sets the options of the guest's half.
+fn prepare(stream: &TcpStream) {
+    stream.set_nodelay(true);
+    stream.set_keepalive(Some(GUEST_IDLE));
 }
 
 #[cfg(test)]

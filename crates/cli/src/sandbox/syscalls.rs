@@ -125,9 +125,10 @@ const SHARED_MEMORY: &[AllowedCall] = &[call!(
 )];
 
 /// Socket options that the gateway sets: level and name.
-const OPTIONS: [(libc::c_int, libc::c_int); 9] = [
+const OPTIONS: [(libc::c_int, libc::c_int); 10] = [
     (libc::SOL_SOCKET, libc::SO_LINGER),
     (libc::SOL_SOCKET, libc::SO_OOBINLINE),
+    (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
     (libc::SOL_SOCKET, libc::SO_RCVLOWAT),
     (libc::IPPROTO_TCP, libc::TCP_NODELAY),
     (libc::IPPROTO_IP, libc::IP_TTL),

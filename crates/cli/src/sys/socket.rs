@@ -163,6 +163,12 @@ pub(crate) fn urgent_inline(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_socket_oobinline(fd, true)?)
 }
 
+/// Probes a peer that has been silent for long (`net.ipv4.tcp_keepalive_time`, two hours), and ends the connection if
+/// there is no answer. The connections that a listener accepts inherit it.
+pub(crate) fn keep_alive(fd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(sockopt::set_socket_keepalive(fd, true)?)
+}
+
 /// Sends small segments at once.
 pub(crate) fn no_delay(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(fd, true)?)

@@ -4,7 +4,9 @@ use std::net::{Shutdown, TcpListener, TcpStream as HostStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use kern::{Clock, Random, VirtualClock};
 use mbuma::runtime::PollEvents;
+use mbuma::{Config, Stack};
 
 use super::super::table::SourceKind;
 use super::super::test_gateway;
@@ -13,6 +15,7 @@ use crate::sys::socket;
 
 /// A connection of a guest, which is another socket of the same stack, with a program of the host.
 struct Joined {
+    clock: Arc<VirtualClock>,
     shared: Shared,
     guest: TcpStream,
     relay: Relay,
@@ -21,7 +24,11 @@ struct Joined {
 
 impl Joined {
     fn new() -> Joined {
-        let (shared, _) = test_gateway::start();
+        let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
+        let as_clock: Arc<dyn Clock> = clock.clone();
+        let config = Config::new(Arc::clone(&as_clock), Random::from_seed(1));
+        let stack = Stack::new(config).expect("address space");
+        let shared = test_gateway::shared_of(stack, &as_clock);
         let at = SocketAddr::from(([127, 0, 0, 1], 80));
         let listener = shared.stack.tcp_listen(at, 1).expect("a free port");
         let any = SocketAddr::from(([0, 0, 0, 0], 0));
@@ -32,6 +39,7 @@ impl Joined {
         host.watch(shared.poller(), token).expect("watched");
         let relay = Relay::new(ours, host, token);
         Joined {
+            clock,
             shared,
             guest,
             relay,
@@ -54,6 +62,15 @@ impl Joined {
             self.relay.note(readiness);
         }
         self.relay.turn(&mut self.shared, Time::ZERO)
+    }
+
+    /// Time passes. Returns the number of times that the guest was probed meanwhile.
+    fn probes_in(&mut self, time: Duration) -> u64 {
+        let probes = |shared: &Shared| shared.stack.stats().tcp.keepalive_probes;
+        let before = probes(&self.shared);
+        self.clock.advance(time);
+        self.shared.stack.poll();
+        probes(&self.shared) - before
     }
 
     fn segments_out(&self) -> u64 {
@@ -130,6 +147,20 @@ fn urgent_data_is_in_the_stream_and_does_not_end_it() {
         }
     }
     assert_eq!(heard, b"answer");
+}
+
+#[test]
+fn a_guest_that_vanished_is_noticed() {
+    // Breaks when what a guest forgot, or left behind as it was switched off, keeps descriptors and buffers for ever;
+    // or when one that is idle is probed too soon.
+    let minute = Duration::from_secs(60);
+    let mut joined = Joined::new();
+    assert_eq!(joined.probes_in(119 * minute), 0);
+    assert_eq!(joined.probes_in(minute), 1);
+    joined.guest.shutdown(Shutdown::Write);
+    assert_eq!(joined.turn(), Turn::Wait);
+    assert_eq!(joined.relay.up, Half::Over);
+    assert_eq!(joined.probes_in(minute), 1, "it has sent its FIN");
 }
 
 #[test]

@@ -34,7 +34,7 @@ const LIBRARIES: [&str; 5] = [
     "mbuma",
 ];
 
-/// The directory of optimised builds that only steps use.
+/// The profile of optimised builds that only steps use, and the directory of its builds below `target`.
 const QUICK: &str = "quick";
 
 /// Every step, in the order of `ci`: steps that fail fastest come first.
@@ -66,7 +66,7 @@ pub(crate) fn all() -> Vec<Step> {
         in_lane(Lane::One, "shuttle", shuttle),
         in_lane(Lane::Other, "loom", loom),
         in_lane(Lane::Other, "witness-cost", || {
-            witness_cost::run(&target_dir().join(QUICK), &as_text(&optimized(QUICK)))
+            witness_cost::run(QUICK, &target_dir().join(QUICK))
         }),
         in_lane(Lane::Other, "storm", storm),
         in_lane(Lane::Other, "readme", readme),
@@ -198,12 +198,13 @@ fn giant() -> bool {
 
 /// Every interleaving of hand-off protocols.
 fn loom() -> bool {
+    // Tests of the same packages, so that dependencies with the same features are built once.
+    let packages = "-p mbuma-kern -p mbuma-uma -p mbuma-mbuf";
     under(
         "loom",
         &[
-            "-p mbuma-kern --test models",
-            "-p mbuma-kern --lib -- models",
-            "-p mbuma-uma -p mbuma-mbuf --lib -- models",
+            &format!("{packages} --test models"),
+            &format!("{packages} --lib -- models"),
         ],
     )
 }
@@ -230,27 +231,18 @@ fn schemes() -> bool {
 /// the other CPU. Two models at a time take longer than one after the other.
 fn under(checker: &str, tests: &[&str]) -> bool {
     let flags = format!("--cfg {checker}");
-    let vars = [&optimized(checker)[..], &[("RUSTFLAGS", flags)]].concat();
+    let directory = target_dir().join(checker);
+    let vars = [
+        ("RUSTFLAGS", &*flags),
+        ("CARGO_TARGET_DIR", &*directory.to_string_lossy()),
+    ];
     tests.iter().all(|test| {
         let separator = if test.contains(" -- ") { "" } else { " --" };
-        let command = format!("test -q --release {test}{separator} --test-threads 1");
-        cargo(&command, &as_text(&vars))
+        cargo(
+            &format!("test -q --profile {QUICK} {test}{separator} --test-threads 1"),
+            &vars,
+        )
     })
-}
-
-/// The variables of an optimised build in this directory that takes little time: code that is fast enough to test, but
-/// not the code that users get.
-fn optimized(directory: &str) -> [(&'static str, String); 3] {
-    let directory = target_dir().join(directory);
-    [
-        ("CARGO_TARGET_DIR", directory.to_string_lossy().into_owned()),
-        ("CARGO_PROFILE_RELEASE_LTO", "off".into()),
-        ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16".into()),
-    ]
-}
-
-fn as_text<'a>(vars: &'a [(&'static str, String)]) -> Vec<(&'static str, &'a str)> {
-    vars.iter().map(|(name, value)| (*name, &**value)).collect()
 }
 
 /// The allocator again: with its caches under locks, as on systems without sections; and with the expensive checks.
@@ -267,20 +259,18 @@ fn uma() -> bool {
 /// unannounced, when the same test must see them break.
 fn storm() -> bool {
     cargo(
-        "test -q -p mbuma-uma --release --features stretched --test storm",
-        &as_text(&optimized(QUICK)),
+        &format!("test -q -p mbuma-uma --profile {QUICK} --features stretched --test storm"),
+        &[],
     )
 }
 
 /// Invariants where they cost: in release builds they are checked with the feature, and without it their conditions are
 /// not evaluated. The tests know in which of the two builds they run.
 fn invariants() -> bool {
-    let vars = optimized(QUICK);
-    let vars = as_text(&vars);
     ["", " --features invariants"].iter().all(|feature| {
-        let test = |name| format!("test -q --release --lib -p {name}{feature} --");
-        cargo(&format!("{} invariant", test("mbuma-kern")), &vars)
-            && cargo(&format!("{} tcp::reass", test("mbuma")), &vars)
+        let test = |name| format!("test -q --profile {QUICK} --lib -p {name}{feature} --");
+        cargo(&format!("{} invariant", test("mbuma-kern")), &[])
+            && cargo(&format!("{} tcp::reass", test("mbuma")), &[])
     })
 }
 

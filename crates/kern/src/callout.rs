@@ -385,5 +385,5 @@ const _: () = assert!(
     "a timer keeps its slot in 16 bits"
 );
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -105,5 +105,5 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -106,5 +106,5 @@ impl fmt::Display for Counter {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -78,5 +78,5 @@ fn fold(cpu: usize, count: usize) -> usize {
     if cpu < count { cpu } else { cpu % count }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

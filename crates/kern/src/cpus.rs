@@ -178,7 +178,7 @@ impl Cpus for VirtualCpus {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

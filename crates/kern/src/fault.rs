@@ -54,7 +54,7 @@ mod on {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(any(loom, shuttle))))]
     mod tests {
         use super::{is_planted, plant};
 

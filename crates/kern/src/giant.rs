@@ -318,5 +318,5 @@ impl fmt::Display for Component {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -44,5 +44,5 @@ macro_rules! invariant {
     };
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -45,5 +45,5 @@ pub(crate) use rmlock::readers_held;
 pub(crate) use wait::Waiting;
 pub(crate) use word::LockWord;
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -239,5 +239,5 @@ fn fill_from_os(bytes: &mut [u8]) -> io::Result<()> {
 /// Bytes of a ChaCha key.
 const KEY_LEN: usize = 32;
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -225,5 +225,5 @@ impl ThreadLocks {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -208,5 +208,5 @@ impl Drop for RunningTask<'_> {
 
 static TASKQUEUE: LockClass = LockClass::new("taskqueue", order::TASKQUEUE);
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

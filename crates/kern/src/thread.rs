@@ -221,5 +221,5 @@ impl ThreadRecord {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -88,5 +88,5 @@ pub(crate) fn assert_only(lock: *const (), what: &str) {
     build::assert_only(lock, what);
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -342,5 +342,5 @@ impl<Q: Items> fmt::Debug for WorkQueue<Q> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -177,5 +177,5 @@ impl fmt::Debug for AtomicWorkState {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -92,7 +92,7 @@ impl fmt::Display for SizeCounts {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

@@ -177,5 +177,5 @@ impl fmt::Display for ComponentStats {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

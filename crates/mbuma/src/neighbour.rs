@@ -394,7 +394,7 @@ impl<A: Copy + Ord> Neighbours<A> {
 }
 
 /// For tests.
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 impl<A: Copy + Ord> Neighbours<A> {
     pub(crate) fn len(&self) -> usize {
         self.table.read().len()

@@ -52,7 +52,7 @@ impl<T> OneOrMany<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 

@@ -372,5 +372,5 @@ fn insert<A: RouteAddr>(entries: &mut Vec<Entry<A>>, entry: Entry<A>) {
     entries.insert(at, entry);
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

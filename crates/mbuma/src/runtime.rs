@@ -321,7 +321,7 @@ impl AsFd for Polled {
 
 kern::impl_debug!(Runtime |this| workers: this.workers());
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod test_worker_set;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -19,7 +19,7 @@ use std::task::{Context, Waker};
 
 use kern::witness;
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 /// The event that a thread waits for.
@@ -327,7 +327,7 @@ impl Wakes {
     }
 
     /// How many there are.
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(crate) fn len(&self) -> usize {
         let one = |waker: &Option<Waker>| usize::from(waker.is_some());
         one(&self.first) + one(&self.second) + self.others.len()

@@ -96,7 +96,7 @@ impl Arena {
     }
 
     /// Bytes from the base to the end of the last sample slab.
-    #[cfg(test)]
+    #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn len(&self) -> usize {
         self.items.len()
     }

@@ -156,5 +156,5 @@ fn last_bit(word: u64) -> usize {
     63 - word.leading_zeros() as usize
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -347,5 +347,5 @@ fn guarded_stride(layout: Layout) -> (usize, usize) {
     )
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

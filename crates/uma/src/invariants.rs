@@ -297,5 +297,5 @@ pub(crate) fn redzone_for(layout: core::alloc::Layout) -> usize {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -12,7 +12,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 pub use give_back::Purged;
-#[cfg(all(test, not(miri)))]
+#[cfg(all(test, not(any(loom, shuttle, miri))))]
 pub(crate) use give_back::VECTORS_WORK;
 pub(crate) use give_back::give_back_runs;
 

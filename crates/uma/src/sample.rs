@@ -82,5 +82,5 @@ impl core::fmt::Display for Where {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -147,5 +147,5 @@ impl fmt::Display for ZoneStats {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -73,7 +73,7 @@ impl<T> TimerSlab<T> {
     }
 
     /// How many places there is memory for.
-    #[cfg(test)]
+    #[cfg(all(test, not(any(loom, shuttle))))]
     pub(super) fn capacity(&self) -> usize {
         self.places.capacity()
     }

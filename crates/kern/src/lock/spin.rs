@@ -56,7 +56,7 @@ fn budget_for(nanos: u64) -> u32 {
     u32::try_from(pauses.clamp(*BOUNDS.start(), *BOUNDS.end())).unwrap_or(0)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

@@ -92,5 +92,5 @@ impl ShortageLog {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -289,5 +289,5 @@ impl Bridge {
 
 kern::impl_debug!(BridgeState);
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

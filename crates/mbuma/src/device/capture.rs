@@ -210,5 +210,5 @@ impl<D: fmt::Debug> fmt::Debug for Capture<D> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -200,5 +200,5 @@ impl Drop for EpairEnd {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

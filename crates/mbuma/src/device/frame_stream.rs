@@ -267,5 +267,5 @@ fn count(drops: &AtomicU64) {
     drops.fetch_add(1, Ordering::Relaxed);
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -144,5 +144,5 @@ impl Drop for Pipe {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -372,5 +372,5 @@ fn fill_udp(
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

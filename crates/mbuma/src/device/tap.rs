@@ -387,5 +387,5 @@ const BIG_TCP_MAX: u32 = 272 << 10;
 /// Pieces of a frame that are written without a copy, the vnet header included.
 const IOV_MAX: usize = 64;
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

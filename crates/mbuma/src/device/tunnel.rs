@@ -46,7 +46,7 @@ use super::memory::Pipe;
 use super::{Budget, Capabilities, Device, Medium};
 use crate::park::{Wait, retry};
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 /// The stack's end: attach it.

@@ -370,5 +370,5 @@ impl AsFd for VhostUser {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -174,5 +174,5 @@ const HEADERS_MAX: usize = EtherHeader::LEN + Ipv4Header::LEN_MAX + UdpHeader::L
 /// A bit beside the type.
 const GSO_ECN: u8 = 0x80;
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

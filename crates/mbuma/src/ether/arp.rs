@@ -153,5 +153,5 @@ fn is_plausible(ifp: &Ifnet, arp: &ArpPacket) -> bool {
     arp.sender_mac.is_unicast() && !is_martian_source(ip) && !ifp.is_broadcast(ip)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

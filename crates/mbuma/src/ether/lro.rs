@@ -209,5 +209,5 @@ impl Merge {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -85,5 +85,5 @@ impl KeyedLimits {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

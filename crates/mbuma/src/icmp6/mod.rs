@@ -53,5 +53,5 @@ impl Icmp6State {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -190,5 +190,5 @@ impl OwnAddrs<Ipv6Addr> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -82,7 +82,7 @@ impl DelayedAdverts {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use std::time::Duration;
 

@@ -526,5 +526,5 @@ fn sooner(known: &mut Option<Time>, at: Time) {
 #[cfg(all(test, shuttle))]
 #[path = "../models/groups.rs"]
 mod models;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -287,5 +287,5 @@ impl GroupList {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -406,5 +406,5 @@ fn end(now: Time, lifetime_s: u32) -> Time {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

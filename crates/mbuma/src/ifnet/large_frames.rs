@@ -102,7 +102,7 @@ impl LargeFrames {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 

@@ -139,7 +139,7 @@ impl SourceFilter {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use proptest::prelude::*;
 

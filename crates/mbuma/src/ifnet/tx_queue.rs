@@ -138,7 +138,7 @@ impl Ifnet {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use mbuf::{MbufPool, PoolConfig};
 

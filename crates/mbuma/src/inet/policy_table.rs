@@ -183,5 +183,5 @@ impl AddressPolicy {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -84,5 +84,5 @@ pub(super) fn common_prefix(a: Ipv6Addr, b: Ipv6Addr) -> u32 {
     (a.to_bits() ^ b.to_bits()).leading_zeros().min(64)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

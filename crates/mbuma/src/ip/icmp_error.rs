@@ -85,5 +85,5 @@ impl IcmpError {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

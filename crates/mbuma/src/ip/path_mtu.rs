@@ -100,5 +100,5 @@ fn make_room(table: &mut BTreeMap<PathEnd, PathReport>, end: PathEnd) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -96,5 +96,5 @@ fn copied_options(all: &[u8]) -> ([u8; OPTIONS_MAX], usize) {
 
 const OPTIONS_MAX: usize = Ipv4Header::LEN_MAX - Ipv4Header::LEN;
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -49,5 +49,5 @@ impl Idents {
 
 kern::impl_debug!(Idents);
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -276,5 +276,5 @@ fn tell(code: u8, pointer: usize) -> ChainFault {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -71,5 +71,5 @@ impl Ip6State {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

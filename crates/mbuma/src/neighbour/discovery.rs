@@ -116,5 +116,5 @@ impl Neighbours<Ipv6Addr> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

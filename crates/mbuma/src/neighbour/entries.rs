@@ -141,5 +141,5 @@ impl<A: Copy + Ord> NeighbourEntries<A> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -161,7 +161,7 @@ impl Balance {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::BusySum;
 

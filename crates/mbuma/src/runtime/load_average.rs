@@ -62,7 +62,7 @@ fn step(at: Time) -> u64 {
     (at.as_nanos() / STEP).min(u64::MAX >> BYTES_BITS)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use std::time::Duration;
 

@@ -121,5 +121,5 @@ impl WorkerSet {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -166,5 +166,5 @@ impl std::task::Wake for TaskWaker {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

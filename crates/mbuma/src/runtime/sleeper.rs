@@ -96,5 +96,5 @@ impl Sleeper {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -107,5 +107,5 @@ impl WorkerSet {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -337,5 +337,5 @@ impl Drop for LeaveGuard<'_> {
 
 kern::impl_debug!(WorkerPool |this| config: this.config);
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

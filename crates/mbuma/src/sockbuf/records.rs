@@ -10,7 +10,7 @@ use mbuf::{Chain, MSIZE, MbufPool, NoBufs};
 
 use super::charge;
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 /// Up to so many bytes are copied by [`RecordBuf::join`] to the end of the last record, and get no mbuf of their own.

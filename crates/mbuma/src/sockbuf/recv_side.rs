@@ -11,7 +11,7 @@ use kern::{Giant, Guarded, LockClass, order};
 use super::records::{Ancillary, QueuedRecord, RecordBuf};
 use crate::waiters::{FutureId, WaitBy, WaiterSet, Wakes, Want};
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 static RECV: LockClass = LockClass::new("datagram receive side", order::UDP);

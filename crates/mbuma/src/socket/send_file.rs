@@ -425,5 +425,5 @@ sends_files! {
     TcpStream
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 pub(crate) mod tests;

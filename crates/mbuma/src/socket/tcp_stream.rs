@@ -252,5 +252,5 @@ kern::impl_debug!(TcpStream |this|
     local: this.local_addr(), peer: this.peer_addr(), state: this.state(),
 );
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

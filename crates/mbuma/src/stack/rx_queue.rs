@@ -143,5 +143,5 @@ impl Stack {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -176,5 +176,5 @@ impl AckPolicy {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -7,7 +7,7 @@
 
 use kern::Time;
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 /// Challenge acknowledgements a second and connection at most.

@@ -308,5 +308,5 @@ fn the_syn(ack: &Segment, irs: SeqNum, syn: SynOptions) -> Segment {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -211,5 +211,5 @@ fn set_counts(options: &mut TcpOptions, t: &mut Tcb, len: u32, again: bool) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -194,7 +194,7 @@ pub(super) fn is_too_slow(batch: &Batch<'_>, t: &mut Tcb) -> bool {
     before == 0 || left > before / 2
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use std::net::Ipv4Addr;
 

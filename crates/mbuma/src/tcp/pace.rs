@@ -151,7 +151,7 @@ pub(crate) fn grow_send_buffer(t: &mut Tcb, config: &TcpConfig) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 

@@ -275,7 +275,7 @@ pub(crate) fn nanos_since(now: Time, then: Time) -> u64 {
     now.as_nanos().saturating_sub(then.as_nanos())
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 

@@ -20,7 +20,7 @@ use kern::Time;
 
 use super::cc::{RateSample, Window};
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 /// The notes of a transmission in its record, beside its own time.

@@ -327,5 +327,5 @@ impl GapQueue {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

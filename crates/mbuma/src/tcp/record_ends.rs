@@ -39,7 +39,7 @@ impl RecordEnds {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 

@@ -67,7 +67,7 @@ impl RecvTuner {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 

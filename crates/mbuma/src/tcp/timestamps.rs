@@ -145,5 +145,5 @@ fn seconds(now: Time) -> u32 {
     (now.as_millis() / 1000) as u32
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -122,5 +122,5 @@ impl Aead for AwsLcAead {
 // The suite; never the key.
 kern::impl_debug!(AwsLcAead |this| suite: this.suite);
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

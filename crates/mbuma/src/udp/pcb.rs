@@ -201,5 +201,5 @@ fn overlap(a: IpAddr, b: IpAddr) -> bool {
     a == b || (all && a.is_ipv4() == b.is_ipv4())
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -211,5 +211,5 @@ impl LoopReclaimer {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -252,5 +252,5 @@ fn field(text: &str, name: &str) -> Option<u64> {
     rows.find_map(|mut row| (row.next()? == name).then(|| row.next()?.parse().ok())?)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -318,5 +318,5 @@ kern::impl_debug!(ReclaimSet |this|
     zones: this.zones.len(), interval: this.interval, next: this.next,
 );
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

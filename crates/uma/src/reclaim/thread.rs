@@ -219,5 +219,5 @@ impl fmt::Debug for ThreadShared {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

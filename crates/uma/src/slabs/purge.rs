@@ -323,5 +323,5 @@ fn add_run(runs: &mut Vec<Range<usize>>, run: Range<usize>) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

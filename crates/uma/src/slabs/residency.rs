@@ -61,7 +61,7 @@ impl Residency {
     }
 
     /// Pages of counts that may be resident.
-    #[cfg(test)]
+    #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn counts_len(&self) -> usize {
         self.counts_marked
     }

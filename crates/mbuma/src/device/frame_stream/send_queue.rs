@@ -117,7 +117,7 @@ impl SendQueue {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(super) fn waiting(&self) -> usize {
         self.queue.frames().len()
     }

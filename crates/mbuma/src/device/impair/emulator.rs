@@ -240,5 +240,5 @@ fn damage<F: LinkFrame>(frame: &mut F, place: u64) -> bool {
     bits != 0 && !frame.is_unfinished() && frame.flip_bit(place % bits)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

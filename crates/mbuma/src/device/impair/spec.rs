@@ -283,5 +283,5 @@ fn mtu(text: &str) -> Result<u16, LinkSpecError> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

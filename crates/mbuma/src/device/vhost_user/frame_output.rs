@@ -172,7 +172,7 @@ impl FrameOutput {
         std::mem::take(&mut self.refused)
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(super) fn waiting(&self) -> usize {
         self.queue.frames().len()
     }

@@ -25,7 +25,7 @@ mod bounds;
 mod cycle;
 mod losses;
 mod model;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use std::time::Duration;

@@ -23,7 +23,7 @@ use kern::Time;
 use super::hystart::{Growth, HyStart};
 use super::{Algorithm, CongestionEvent, RateSample, Why, Window};
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 /// The cube's factor in segments per second cubed (RFC 9438 5).

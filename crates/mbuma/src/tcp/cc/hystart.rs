@@ -10,7 +10,7 @@
 
 use super::RateSample;
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 /// Bounds of the threshold in microseconds (RFC 9406 4.3: MIN_RTT_THRESH, MAX_RTT_THRESH).

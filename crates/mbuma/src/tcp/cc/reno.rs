@@ -9,7 +9,7 @@ use kern::Time;
 
 use super::{Algorithm, CongestionEvent, RateSample, Why, Window};
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 /// Reno's state.

@@ -487,5 +487,5 @@ fn nearest_turn(least: u32, about: u32) -> u32 {
     least + turns * 8
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -60,7 +60,7 @@ impl FailedOffers {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use std::net::Ipv4Addr;
 

@@ -173,7 +173,7 @@ pub(crate) fn on_probe_sent(t: &mut Tcb, range: Range<SeqNum>) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 

@@ -20,7 +20,7 @@ use super::delivery::Delivery;
 use super::{Acknowledgement, RecoveryPhase};
 use crate::tcp::pcb::SendState;
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 impl SendState {

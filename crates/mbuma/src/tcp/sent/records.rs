@@ -33,7 +33,7 @@ pub(crate) struct Records {
     pub(super) lost_runs: LostRuns,
     pub(super) rack: Rack,
     /// Records looked at, for the test of the cost.
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(super) visited: usize,
 }
 
@@ -47,7 +47,7 @@ impl Records {
             fresh: start,
             lost_runs: LostRuns::default(),
             rack: Rack::new(start),
-            #[cfg(test)]
+            #[cfg(all(test, not(shuttle)))]
             visited: 0,
         }
     }
@@ -411,13 +411,13 @@ impl Records {
 
     #[inline]
     fn visit(&mut self) {
-        #[cfg(test)]
+        #[cfg(all(test, not(shuttle)))]
         {
             self.visited += 1;
         }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(super) fn is_valid(&self) -> bool {
         let sum = |f: fn(&&SentRecord) -> bool| -> u32 {
             self.list.iter().filter(f).map(SentRecord::len).sum()

@@ -31,7 +31,7 @@ use crate::tcp::pcb::{State, Tcb};
 use crate::tcp::segment::Segment;
 use crate::tcp::{ack, text};
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 /// Whether the segment is the expected one.

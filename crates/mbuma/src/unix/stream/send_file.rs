@@ -74,5 +74,5 @@ fn error_of(e: UnixError) -> SendFileError {
     })
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

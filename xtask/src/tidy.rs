@@ -31,6 +31,9 @@ const UNSAFE_OK: [&str; 11] = [
     "crates/wire/src/checksum/wide.rs",
 ];
 
+/// Crates with models, which are built without the other tests.
+const MODELLED: [&str; 4] = ["kern", "uma", "mbuf", "mbuma"];
+
 /// The texts for readers of the project.
 const TEXTS: [&str; 4] = [
     "ARCHITECTURE.md",
@@ -146,11 +149,25 @@ fn check_file(complaints: &mut Vec<String>, file: &str, text: &str) {
             complaints.push(format!("{}: longer than {WIDTH} columns", at()));
         }
     }
+    let is_modelled = MODELLED
+        .iter()
+        .any(|name| file.starts_with(&format!("crates/{name}/src/")));
+    if is_modelled && text.contains("#[cfg(test)]\nmod tests") {
+        complaints.push(format!(
+            "{file}: its tests are built for models too; see CONTRIBUTING, Tests"
+        ));
+    }
     if !text.starts_with("//!") && !text.is_empty() && !file.ends_with("tests.rs") {
         complaints.push(format!(
             "{file}: no head: say in a first comment what the file is"
         ));
     }
+}
+
+/// A file without its inline tests.
+fn product_part(text: &str) -> &str {
+    text.split_once("\nmod tests {")
+        .map_or(text, |(product, _)| product)
 }
 
 /// Prose in a comment is wrapped; rows of tables and drawings are as wide as they must be.
@@ -179,5 +196,22 @@ mod tests {
         };
         assert_eq!(["// ", "    /// ", "//! ", "let a"].map(wide), [1; 4]);
         assert_eq!(["//! | a |", "//!   -->"].map(wide), [0; 2]);
+    }
+
+    #[test]
+    fn models_are_built_without_the_other_tests() {
+        // Breaks when the tests of a crate with models are compiled for its models, or another crate is refused.
+        let complaints = |file: &str, when: &str| {
+            let mut complaints = Vec::new();
+            let text = format!("//! A noun.\n\n#[cfg({when})]\nmod tests {{\n");
+            check_file(&mut complaints, file, &text);
+            complaints.len()
+        };
+        assert_eq!(complaints("crates/mbuma/src/a.rs", "test"), 1);
+        assert_eq!(
+            complaints("crates/mbuma/src/a.rs", "all(test, not(shuttle))"),
+            0
+        );
+        assert_eq!(complaints("crates/cli/src/a.rs", "test"), 0);
     }
 }

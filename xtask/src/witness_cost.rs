@@ -12,8 +12,8 @@ use std::process::Command;
 /// As they stand in a mangled name, of either scheme: the length, then the name.
 const FUNCTIONS: [&str; 2] = ["12with_witness", "15without_witness"];
 
-/// Whether the instructions are as they must be, in a build by this profile, with the assembly in this directory; prints
-/// the numbers of those that were compared.
+/// Whether the instructions are as they must be, in a build by this profile, with the assembly in this directory.
+/// Prints the numbers of those that were compared.
 pub(crate) fn run(profile: &str, dir: &Path) -> bool {
     let functions = |build, features| functions(profile, dir, build, features);
     let Some([with, without]) = functions("release", &[]) else {

@@ -163,9 +163,8 @@ impl Layers {
     /// The modules that a file uses: by paths from the root of its crate, and by fields of the stack's state, each of
     /// which has the name of its module.
     fn used(&self, text: &str) -> impl Iterator<Item = String> {
-        let product = text.split("#[cfg(test)]\nmod tests {").next();
-        let lines = product.unwrap_or_default().lines();
-        let code: Vec<_> = lines
+        let code: Vec<_> = super::product_part(text)
+            .lines()
             .map(|line| line.split("//").next().unwrap_or_default())
             .collect();
         let code = code.join("\n");

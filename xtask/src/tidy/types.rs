@@ -73,8 +73,7 @@ fn is_product(file: &Path) -> bool {
 
 /// Names that a file defines, outside of its inline tests.
 fn defined(text: &str) -> impl Iterator<Item = &str> {
-    let product = text.split("#[cfg(test)]\nmod tests {").next();
-    product.unwrap_or_default().lines().filter_map(|line| {
+    super::product_part(text).lines().filter_map(|line| {
         let line = line.trim_start();
         let line = line.strip_prefix("pub").map_or(line, |rest| {
             let scope = rest.strip_prefix('(').and_then(|r| r.split_once(')'));
@@ -101,7 +100,7 @@ mod tests {
     fn definitions_are_found_whatever_their_scope() {
         // Breaks if a definition is missed because of its visibility, or a type in a test counts.
         let text = "pub(crate) struct Place<T> {\nenum State {\n  pub unsafe trait Import: Send {\nlet x = Struct;\n\
-                    #[cfg(test)]\nmod tests {\nstruct World;\n";
+                    #[cfg(all(test, not(shuttle)))]\nmod tests {\nstruct World;\n";
         let names: Vec<_> = defined(text).collect();
         assert_eq!(names, ["Place", "State", "Import"]);
     }

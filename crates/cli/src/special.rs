@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const METADATA: [IpAddr; 7] = [
     // Alibaba, Azure (its wire server), Oracle (the older address).
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
-    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+    AZURE,
     IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
     // Amazon, Google, Oracle, Scaleway.
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
@@ -19,6 +19,14 @@ const METADATA: [IpAddr; 7] = [
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe)),
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42)),
 ];
+
+/// The wire server of an Azure machine, which is its name server too.
+const AZURE: IpAddr = IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16));
+
+/// Whether a prohibited address has a name server at port 53 that the host's programs ask.
+pub(crate) fn answers_names(ip: IpAddr) -> bool {
+    ip == AZURE
+}
 
 /// Whether an address means something other than one host of some network, or is a link's own.
 pub(crate) fn is_special(ip: IpAddr) -> bool {

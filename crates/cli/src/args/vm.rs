@@ -40,7 +40,7 @@ Exit status:
   0 after a signal; 125 if mbuma failed; 2 for a mistake in the options."
 )]
 pub(crate) struct VmArgs {
-    /// Listen at PATH, a new UNIX-domain socket, for the machine
+    /// Listen at PATH, a new UNIX-domain socket, for a machine of this user
     #[arg(short = 's', long, value_name = "PATH")]
     pub(crate) socket: PathBuf,
 

@@ -12,7 +12,7 @@
 //! | anything, of a server that is no gateway (`mbuma serve`) | no such host |
 //! | anything by a protocol that is switched off (pasta's `--no-tcp`, `--no-udp`, `--no-icmp`) | no answer |
 //! | loopback, link-local, multicast, broadcast, reserved; IPv4 in ::ffff:0:0/96 or ::/96 | prohibited, unless `--allow` names it |
-//! | the metadata of a cloud machine | the same |
+//! | the metadata of a cloud machine | the same; port 53 of Azure's, which is its name server, is reached |
 //! | an IPv6 address that a translator leads to an IPv4 host | the same, or nothing, as for that host |
 //! | anything else | the same address, as the host reaches it |
 //!
@@ -189,6 +189,11 @@ impl Policy {
             AddressUse::Gateway => {
                 let host = self.mapped(ip).or_else(|| self.loopback(ip));
                 host.ok_or(Denial::PortClosed)?
+            }
+            AddressUse::Nobody | AddressUse::Elsewhere
+                if port == DNS_PORT && special::answers_names(ip) && !self.closed =>
+            {
+                ip
             }
             AddressUse::Nobody | AddressUse::Elsewhere => self.decide_host(ip)?,
         };

@@ -34,7 +34,7 @@ impl SocketName {
         let listener = unix::listen(path).map_err(|e| match e.kind() {
             io::ErrorKind::AddrInUse => io::Error::new(
                 e.kind(),
-                "another process listens there, or a file of that name is no socket",
+                "another process or user has that name, or a file of that name is no socket",
             ),
             _ => e,
         })?;

@@ -94,6 +94,17 @@ fn addresses_of_no_host_are_prohibited() {
 }
 
 #[test]
+fn the_name_server_of_azure_is_reached() {
+    // Breaks when a guest with the resolv.conf of an Azure machine resolves no name, or gets the machine's secrets.
+    let at = |port| policy(true).decide(Proto::Udp, asked(&format!("168.63.129.16:{port}")));
+    assert_eq!(at(53), Ok(Destination::Host(asked("168.63.129.16:53"))));
+    assert_eq!(at(80), Err(Denial::Prohibited));
+    let closed = policy(true).closed();
+    let at_closed = closed.decide(Proto::Udp, asked("168.63.129.16:53"));
+    assert_eq!(at_closed, Err(Denial::NoHost));
+}
+
+#[test]
 fn names_are_asked_at_two_ports_of_one_address() {
     // Breaks when names stop resolving, encrypted or not, or another port of 10.0.2.3 leads somewhere.
     let policy = policy(true);

@@ -15,6 +15,7 @@
 //! | [`adaptive_spin`] | how long a waiting thread polls before it sleeps |
 //! | [`giant`] | the one lock over a whole stack, for code that is not MP-safe |
 //! | [`guarded`] | a lock with its data, and Giant outside of it |
+//! | [`quiet_until`] | the time until which no timer is due, kept until an earlier one is set |
 //! | [`sleep_flag`] | whether a worker sleeps, so that a producer wakes it only then |
 //! | [`taskqueue`] | work handed from one thread to another without a lost wakeup |
 //! | [`work_queue`] | a queue that wakes its receiver only when it must, with one owner at a time |
@@ -57,6 +58,7 @@ pub mod adaptive_spin;
 #[allow(unsafe_code)] // the guard of a lock gives access to its data
 pub mod giant;
 pub mod guarded;
+pub mod quiet_until;
 pub mod sleep_flag;
 pub mod taskqueue;
 pub mod work_queue;
@@ -118,6 +120,7 @@ pub use figure::{Figure, Unit};
 pub use giant::{Giant, GiantGuard};
 pub use guarded::Guarded;
 pub use lock::{LockClass, Mutex, MutexGuard, RmLock, RmLockReadGuard, RmLockWriteGuard};
+pub use quiet_until::QuietUntil;
 pub use random::{KeyedHash, Random, SeededState};
 pub use show::{Watchdog, duration_text, lock_stats, show_locks};
 pub use sleep_flag::SleepFlag;

@@ -125,6 +125,12 @@ impl<'s> Batch<'s> {
         }
     }
 
+    /// A timer of CPU `cpu` was set that may be earlier than all others: the CPU must not sleep past it.
+    pub(crate) fn wake_for_timer(&mut self, cpu: usize) {
+        self.stack.quiet.end();
+        self.kick(cpu);
+    }
+
     /// Calls a device: without Giant, or under it if the device needs that.
     pub(crate) fn outward<R>(&mut self, device: &Component, call: impl FnOnce() -> R) -> R {
         self.stack.config.giant.call_outward(device, call)

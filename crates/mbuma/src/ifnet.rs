@@ -96,9 +96,10 @@ pub struct IfStats {
     pub addresses_given_up: u64,
 }
 
-/// Whether the new deadline is earlier than the old one: then the CPU that runs it must be woken.
-pub(crate) fn is_earlier(deadline: Option<Time>, before: Option<Time>) -> bool {
-    deadline.is_some_and(|at| before.is_none_or(|before| at < before))
+/// Whether a device has set a deadline during a call: then the CPU that runs it must be woken. A later one counts too,
+/// because another thread may have taken the former one away meanwhile.
+pub(crate) fn is_set_anew(deadline: Option<Time>, before: Option<Time>) -> bool {
+    deadline.is_some() && deadline != before
 }
 
 /// An attached interface.

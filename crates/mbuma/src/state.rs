@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 
-use kern::{Clock, Counter, Cpus, LockClass, Mutex, Random, RmLock, order};
+use kern::{Clock, Counter, Cpus, LockClass, Mutex, QuietUntil, Random, RmLock, order};
 use mbuf::MbufPool;
 use uma::ZoneError;
 use wire::is_link_local6;
@@ -70,6 +70,8 @@ pub(crate) struct StackState {
     /// The loopback interface. Not in the list, because it exists as long as the stack.
     pub(crate) lo: Arc<Ifnet>,
     pub(crate) interfaces: RmLock<Vec<Arc<Ifnet>>>,
+    /// Until when [`Stack::poll`](crate::Stack::poll) finds no timer due.
+    pub(crate) quiet: QuietUntil,
     /// The last index that was given. Relaxed: changed under `interfaces` only.
     last_index: AtomicU32,
     random: Mutex<Random>,
@@ -120,6 +122,7 @@ impl StackState {
             udp: UdpState::new(&config, &mut random),
             tcp: TcpState::new(&config, &mut random),
             interfaces: RmLock::new(&INTERFACES, Vec::new()),
+            quiet: QuietUntil::new(),
             last_index: AtomicU32::new(IfIndex::LOOPBACK.0),
             random: Mutex::new(&RANDOM, random),
             components: Components::new(),
@@ -146,8 +149,10 @@ impl StackState {
         waker.iter().for_each(Waker::wake_by_ref);
     }
 
-    /// Wakes the CPU that runs the shared timers, unless the caller is that CPU.
-    pub(crate) fn wake_timers(&self) {
+    /// A shared timer was set that may be earlier than all others: wakes the CPU that runs them, unless the caller is
+    /// that CPU.
+    pub(crate) fn wake_for_shared_timer(&self) {
+        self.quiet.end();
         let cpu = self.cpus.current();
         if !(cpu.is_own && cpu.index == SHARED_TIMERS_CPU) {
             self.wake_cpu(SHARED_TIMERS_CPU);

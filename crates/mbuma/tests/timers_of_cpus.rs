@@ -1,6 +1,7 @@
 //! A stack with two CPUs: each runs the timers that were set on it, and is woken for those that other threads set for
-//! it.
+//! it. A stack that one thread polls: no poll misses a timer.
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,11 +9,12 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use kern::cpus::{Cpus, VirtualCpus, Workers};
-use kern::{Random, Time, VirtualClock};
-use mbuf::Live;
+use kern::{AtomicDeadline, OneCpu, Random, Time, VirtualClock};
+use mbuf::{Live, Mbufq};
+
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities, Device};
-use mbuma::{Config, IfAddr, IfConfig, Stack, TcpStream};
+use mbuma::{Config, Dispatch, IfAddr, IfConfig, Protocol, Stack, TcpStream, UdpSocket};
 
 struct World {
     clock: Arc<VirtualClock>,
@@ -125,4 +127,92 @@ fn a_cpu_hears_of_an_earlier_timer_that_another_thread_set() {
     assert_eq!(called(), 0, "later than what it waits for");
     world.stack.set_cpu_waker(0, None);
     world.end([first, second, third]);
+}
+
+/// Sends a datagram to itself whenever one comes.
+struct Echo {
+    socket: UdpSocket,
+    own: SocketAddrV4,
+}
+
+impl Wake for Echo {
+    fn wake(self: Arc<Self>) {
+        while self.socket.recv().is_ok() {}
+        self.socket.send_to(&b"again"[..], self.own).unwrap();
+    }
+}
+
+#[test]
+fn a_timer_runs_beside_packets_that_always_wait() {
+    // Breaks if a poll that leaves packets for the next one runs no timer.
+    let world = world(Arc::new(OneCpu));
+    world
+        .stack
+        .set_dispatch(Protocol::Loopback, Dispatch::Deferred);
+    let own = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7);
+    let socket = world.stack.udp_bind(own).unwrap();
+    let echo = Echo {
+        socket: socket.clone(),
+        own,
+    };
+    socket.set_waker(Some(Waker::from(Arc::new(echo))));
+    socket.send_to(&b"first"[..], own).unwrap();
+    let stream = world.connect();
+    assert_eq!(world.stack.poll(), Some(world.stack.now()), "packets wait");
+    world.clock.advance(Duration::from_secs(1));
+    world.stack.poll();
+    assert_eq!(world.timeouts(), 1);
+    socket.set_waker(None);
+    drop(socket);
+    world.end([stream]);
+}
+
+/// A device that sets its deadline when it is asked for frames.
+#[derive(Debug, Default)]
+struct Delaying {
+    deadline: AtomicDeadline,
+    on_receive: AtomicDeadline,
+}
+
+impl Device for Delaying {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::plain(1500)
+    }
+
+    fn receive(&self, _: &mut Mbufq, _: Budget) -> io::Result<bool> {
+        self.deadline.set(self.on_receive.get());
+        Ok(false)
+    }
+
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+        Ok(tx.by_ref().count())
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.deadline.get()
+    }
+}
+
+#[test]
+fn a_poll_knows_the_deadlines_of_devices() {
+    // Breaks if a poll says what it found before a device was attached, or before a device set a deadline.
+    let world = world(Arc::new(OneCpu));
+    let at = |secs| Some(Time::from_secs(secs));
+    assert_eq!(world.stack.poll(), None);
+    let device = Arc::new(Delaying::default());
+    device.deadline.set(at(9));
+    let config = IfConfig::new("late0");
+    let index = world.stack.attach(device.clone(), config).unwrap();
+    assert_eq!(world.stack.poll(), at(9));
+    device.on_receive.set(at(5));
+    let budget = Budget {
+        frames: 1,
+        bytes: 1500,
+    };
+    world.stack.poll_interface(index, budget).unwrap();
+    assert_eq!(world.stack.poll(), at(5));
+    world.stack.detach(index);
+    world.clock.set(Time::from_secs(6));
+    assert_eq!(world.stack.poll(), None);
+    world.end([]);
 }

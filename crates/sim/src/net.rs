@@ -219,8 +219,13 @@ impl Net {
             self.happen(what);
         }
         for node in self.nodes.iter().filter(|n| n.cpu_set.is_none()) {
-            if node.stack.next_deadline().is_some_and(|at| at <= now) {
+            let next = node.stack.next_deadline();
+            if next.is_some_and(|at| at <= now) {
                 node.stack.poll();
+            } else if next.is_none_or(|at| at > node.stack.now()) {
+                // Nothing is due, also by the stack's own clock. What the call says must not be later.
+                let polled = node.stack.poll().unwrap_or(Time::MAX);
+                assert!(polled <= next.unwrap_or(Time::MAX), "{polled:?} {next:?}");
             }
         }
     }

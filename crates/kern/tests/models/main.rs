@@ -6,6 +6,7 @@
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma-kern --test models`
 #![cfg(any(loom, shuttle))]
 
+mod quiet_until;
 mod sleep_flag;
 mod taskqueue;
 mod work_queue;

@@ -164,10 +164,11 @@ pub trait Device: Send + Sync + Debug {
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize>;
 
     /// The time at which delayed frames of the device are due, in either direction: the stack then receives from it and
-    /// transmits to it, with an empty queue if it has no frame. `None`, as for most devices: never.
+    /// transmits to it, with an empty queue if it has no frame. `None`, as for most devices: never. Only calls of
+    /// `receive` and `transmit` may make it earlier.
     ///
-    /// The stack calls this after each batch, and before each sleep, with locks held: it must take none, and is called
-    /// with or without Giant.
+    /// The stack calls this around each `receive` and `transmit`, and when it looks for its next timer, with locks held:
+    /// it must take none, and is called with or without Giant.
     fn next_deadline(&self) -> Option<Time> {
         None
     }

@@ -34,7 +34,7 @@ pub(super) fn answer_later(
         to,
         mac,
     });
-    batch.kick(SHARED_TIMERS_CPU);
+    batch.wake_for_timer(SHARED_TIMERS_CPU);
 }
 
 /// Sends the answers that are due.

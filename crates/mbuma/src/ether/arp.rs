@@ -37,14 +37,14 @@ pub(super) fn resolve(
     {
         Resolution::Known(mac, packet) => return Some((mac, packet)),
         Resolution::Probe(mac, packet) => {
-            batch.kick(SHARED_TIMERS_CPU);
+            batch.wake_for_timer(SHARED_TIMERS_CPU);
             request(batch, ifp, addr, Some(mac));
             return Some((mac, packet));
         }
         Resolution::Waits => {}
         Resolution::Ask(evicted) => {
             drop_all(batch, evicted, DropReason::ArpQueueFull);
-            batch.kick(SHARED_TIMERS_CPU);
+            batch.wake_for_timer(SHARED_TIMERS_CPU);
             request(batch, ifp, addr, None);
         }
         Resolution::Full(packet) => batch.drop(packet, DropReason::ArpQueueFull),

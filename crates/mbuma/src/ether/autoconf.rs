@@ -30,7 +30,7 @@ pub(crate) fn begin(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addrs: &[IfAddr<Ipv
         // The reports of its groups go before its probes.
         run(batch, ifp, actions);
         groups::changed(batch, ifp);
-        batch.kick(SHARED_TIMERS_CPU);
+        batch.wake_for_timer(SHARED_TIMERS_CPU);
     }
 }
 
@@ -74,7 +74,7 @@ pub(super) fn advertised(
     let mut random = batch.stack.random(Random::fork);
     let actions = host.advertised(batch.now, from.src, advert, prefixes, &mut random);
     run(batch, ifp, actions);
-    batch.kick(SHARED_TIMERS_CPU);
+    batch.wake_for_timer(SHARED_TIMERS_CPU);
     Ok(true)
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn changed(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
         reports.set_groups(batch.now, || mld::groups(batch, ifp));
     }
     run_timers(batch, ifp);
-    batch.kick(SHARED_TIMERS_CPU);
+    batch.wake_for_timer(SHARED_TIMERS_CPU);
 }
 
 /// Sends the messages that are due.
@@ -71,7 +71,7 @@ pub(super) fn heard_query(
     };
     let mut random = batch.stack.random(Random::fork);
     reports.queried(batch.now, query, &sources, &mut random);
-    batch.kick(SHARED_TIMERS_CPU);
+    batch.wake_for_timer(SHARED_TIMERS_CPU);
     let is_older = query.version != GroupVersion::Sources;
     !(is_older && query.group.is_some_and(is_source_specific))
 }

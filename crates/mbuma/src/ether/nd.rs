@@ -48,13 +48,13 @@ pub(super) fn resolve(
         Resolution::Known(mac, packet) => return Some((mac, packet)),
         Resolution::Probe(mac, packet) => {
             // The first check is delayed: if TCP hears an answer meanwhile, it is not needed.
-            batch.kick(SHARED_TIMERS_CPU);
+            batch.wake_for_timer(SHARED_TIMERS_CPU);
             return Some((mac, packet));
         }
         Resolution::Waits => {}
         Resolution::Ask(evicted) => {
             drop_all(batch, evicted, DropReason::NdQueueFull);
-            batch.kick(SHARED_TIMERS_CPU);
+            batch.wake_for_timer(SHARED_TIMERS_CPU);
             solicit(batch, ifp, addr, None);
         }
         Resolution::Full(packet) => batch.drop(packet, DropReason::NdQueueFull),

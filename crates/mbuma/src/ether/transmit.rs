@@ -13,7 +13,7 @@ use crate::batch::{Batch, Transmit};
 use crate::device::{Device, offload};
 use crate::drops::DropReason;
 use crate::faults::{StackFault, planted};
-use crate::ifnet::{FrameCounts, Ifnet, is_earlier};
+use crate::ifnet::{FrameCounts, Ifnet, is_set_anew};
 use crate::state::SHARED_TIMERS_CPU;
 
 /// Sends the batch's frames, and those that other threads queue meanwhile, until none wait.
@@ -66,8 +66,8 @@ fn send(batch: &mut Batch<'_>, ifp: &Ifnet, device: &dyn Device, frames: &mut Mb
     }
     let before = device.next_deadline();
     let sent = batch.outward(&ifp.component, || device.transmit(&mut ready));
-    if is_earlier(device.next_deadline(), before) {
-        batch.kick(SHARED_TIMERS_CPU);
+    if is_set_anew(device.next_deadline(), before) {
+        batch.wake_for_timer(SHARED_TIMERS_CPU);
     }
     let Ok(refused) = sent else {
         ifp.mark_gone();

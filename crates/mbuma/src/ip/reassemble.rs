@@ -108,13 +108,14 @@ impl<F: Fragment> Reassembler<F> {
         let mut gone = Vec::new();
         let added = {
             let mut table = self.table.lock();
-            if table.order.is_empty() {
-                batch.kick(SHARED_TIMERS_CPU); // it had nothing to wait for
-            }
+            let was_empty = table.order.is_empty();
             self.open(&mut table, key, batch.now, &mut gone);
             let added = table.insert(&batch.stack.pool, key, packet, fragment, self.runs_max);
             table.keep_below(PINNED_MAX, &mut gone);
             self.due.set(table.deadline());
+            if was_empty {
+                batch.wake_for_timer(SHARED_TIMERS_CPU); // it had nothing to wait for
+            }
             added
         };
         drop_all(batch, gone, DropReason::FragmentLimit);

@@ -74,6 +74,7 @@ impl Stack {
         let ifp = Arc::new(Ifnet::new(index, config, mac, devices, tables, policy));
         interfaces.push(Arc::clone(&ifp));
         drop(interfaces);
+        self.0.quiet.end();
         self.0.routes.add_connected(&ifp, &ifp.addrs.list());
         self.0.routes6.add_connected(&ifp, &ifp.addrs6.list());
         self.begin_host6(&ifp, wanted);

@@ -118,12 +118,12 @@ impl Stack {
 }
 
 /// Handles all waiting packets, for a stack that one thread drives. Handling may queue new packets; after a bounded
-/// number of rounds this returns, and the caller must call again.
-pub(crate) fn run_all(stack: &StackState) {
+/// number of rounds this returns true, and the caller must call again.
+pub(crate) fn run_all(stack: &StackState) -> bool {
     const ROUNDS: usize = 16;
     for _ in 0..ROUNDS {
         if !stack.netisr.waits_anywhere() {
-            return;
+            return false;
         }
         for cpu in 0..stack.netisr.cpus() {
             if stack.netisr.waits(cpu) {
@@ -131,4 +131,5 @@ pub(crate) fn run_all(stack: &StackState) {
             }
         }
     }
+    stack.netisr.waits_anywhere()
 }

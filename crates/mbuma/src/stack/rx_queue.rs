@@ -16,7 +16,7 @@ use mbuf::{Mbufq, Packet};
 use crate::device::Budget;
 use crate::drops::DropReason;
 use crate::ether;
-use crate::ifnet::{IfIndex, Ifnet, is_earlier};
+use crate::ifnet::{IfIndex, Ifnet, is_set_anew};
 use crate::stack::Stack;
 use crate::state::StackState;
 
@@ -51,8 +51,8 @@ fn poll(stack: &StackState, ifp: &Arc<Ifnet>, queue: usize, budget: Budget) -> i
     let mut frames = Mbufq::new();
     let before = device.next_deadline();
     let more = stack.outward(ifp, || device.receive(&mut frames, budget));
-    if is_earlier(device.next_deadline(), before) {
-        stack.wake_timers();
+    if is_set_anew(device.next_deadline(), before) {
+        stack.wake_for_shared_timer();
     }
     // A repeated poll mostly finds nothing, and then needs no entry.
     if !frames.is_empty() {

@@ -18,17 +18,22 @@ const DUE_BUDGET: Budget = Budget {
 };
 
 impl Stack {
-    /// Handles packets that wait for any CPU, and runs the due timers of all CPUs. Returns the time of the next timer:
-    /// the caller must call again by then, or earlier if it called anything else meanwhile.
+    /// Handles packets that wait for any CPU, and runs the due timers of all CPUs. Returns the time of the next timer,
+    /// or an earlier one: the caller must call again by then, or earlier if it called anything else meanwhile.
     pub fn poll(&self) -> Option<Time> {
-        run_all(&self.0);
-        let next = self.next_deadline();
-        // Mostly no timer is due, and then the stack is not entered.
+        let more = run_all(&self.0);
+        let quiet = &self.0.quiet;
+        // Mostly no timer was set since the last call, and none is due.
+        if !more && let Some(until) = quiet.get(self.now()) {
+            return (until != Time::MAX).then_some(until);
+        }
+        let next = quiet.find(|| self.next_deadline());
+        // The stack is entered only if a timer is due.
         if next.is_none_or(|at| at > self.now()) {
             return next;
         }
         (0..self.0.tcp.wheels.cpus()).for_each(|cpu| self.run_timers(cpu));
-        self.next_deadline()
+        quiet.find(|| self.next_deadline())
     }
 
     /// Runs the due timers of CPU `cpu`: those that connections set there and, on CPU 0, shared timers (neighbours,
@@ -63,6 +68,8 @@ impl Stack {
                 transmit::run_due(batch, &ifp);
             }
         });
+        // A timer that ran may have left its list and come back to it, and another thread may have looked in between.
+        self.0.quiet.end();
     }
 
     /// Receives from devices whose delayed frames are due. An error of a broken device is ignored here: the next poll

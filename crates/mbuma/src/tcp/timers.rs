@@ -344,7 +344,7 @@ pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb,
         false => batch.cpu.index,
     };
     if wheels.arm(cpu, pcb, &mut t.timers) && !astray {
-        batch.kick(cpu);
+        batch.wake_for_timer(cpu);
     }
 }
 

@@ -137,7 +137,7 @@ impl Link {
         self.to.stack().enter(|batch| {
             if let Some(idle) = self.options.idle {
                 self.watch(&mut self.state.lock(), batch.now + idle);
-                batch.kick(SHARED_TIMERS_CPU);
+                batch.wake_for_timer(SHARED_TIMERS_CPU);
             }
             Arc::clone(self).queue(batch);
         });
@@ -200,7 +200,7 @@ impl Link {
         }
         if after.retry {
             enter(&*self.to, batch.as_deref_mut(), |batch| {
-                batch.kick(SHARED_TIMERS_CPU);
+                batch.wake_for_timer(SHARED_TIMERS_CPU);
             });
         }
         self.follow_up(batch, after);

@@ -26,6 +26,14 @@ pub(crate) enum SendVia<'a> {
     Group(ToGroup),
 }
 
+/// The header of the protocol above IP, which is not written yet.
+pub(crate) struct Upper<F> {
+    /// Its bytes.
+    pub(crate) len: usize,
+    /// Writes it.
+    pub(crate) emit: F,
+}
+
 /// Sends a packet that begins with the header of the protocol above.
 ///
 /// # Errors
@@ -37,6 +45,43 @@ pub(crate) fn output(
     service: Service,
     via: SendVia<'_>,
 ) -> Result<(), DropReason> {
+    let none = Upper {
+        len: 0,
+        emit: |_: &mut [u8]| (),
+    };
+    output_under(batch, packet, ends, service, via, none)
+}
+
+/// The same for a packet that lacks the header of the protocol above. If the sender keeps the way of the packet, all of
+/// its headers are written into one piece of room.
+///
+/// # Errors
+/// As [`output`].
+pub(crate) fn output_under<F: FnOnce(&mut [u8])>(
+    batch: &mut Batch<'_>,
+    mut packet: Packet,
+    ends: &Ends,
+    service: Service,
+    via: SendVia<'_>,
+    upper: Upper<F>,
+) -> Result<(), DropReason> {
+    let way = match (ends, &via) {
+        (Ends::V4(pair), SendVia::Route(Some(cache))) => {
+            ip4::output::kept_way(batch, pair, &packet, upper.len, cache)
+        }
+        _ => None,
+    };
+    let below = way.as_ref().map_or(0, |_| ip4::output::HEADERS_LEN);
+    let Ok(room) = packet.prepend(below + upper.len) else {
+        return batch.refuse(packet, DropReason::TxNoBufs);
+    };
+    let (lower, own) = room.split_at_mut(below);
+    (upper.emit)(own);
+    if let Some(way) = way {
+        way.emit(batch, service, lower);
+        way.send(batch, packet);
+        return Ok(());
+    }
     match ends {
         Ends::V4(pair) => {
             let to = Send::of_flow(pair, service);

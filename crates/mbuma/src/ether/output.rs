@@ -84,45 +84,29 @@ pub(crate) fn run6(
 pub(crate) fn frame(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
-    packet: Packet,
+    mut packet: Packet,
     dst: MacAddr,
     ethertype: EtherType,
 ) {
     if ifp.medium == Medium::Ip {
         return queue(batch, ifp, packet);
     }
-    // A refused packet was counted, and its sender does not ask.
-    let _ = frame_with(batch, ifp, packet, dst, ethertype, 0, |_| ());
+    let Ok(room) = packet.prepend(EtherHeader::LEN) else {
+        return batch.drop(packet, DropReason::TxNoBufs);
+    };
+    EtherHeader::new(dst, ifp.mac, ethertype).emit(room);
+    framed(batch, ifp, packet);
 }
 
-/// The same on an Ethernet; behind its header come `len` bytes more that `emit` writes, so that both headers need one
-/// piece of room.
-///
-/// # Errors
-/// The packet was dropped, and counted, because there are no buffers.
+/// Queues a packet that has its Ethernet header.
 #[inline]
-pub(crate) fn frame_with(
-    batch: &mut Batch<'_>,
-    ifp: &Arc<Ifnet>,
-    mut packet: Packet,
-    dst: MacAddr,
-    ethertype: EtherType,
-    len: usize,
-    emit: impl FnOnce(&mut [u8]),
-) -> Result<(), DropReason> {
-    let Ok(room) = packet.prepend(EtherHeader::LEN + len) else {
-        return batch.refuse(packet, DropReason::TxNoBufs);
-    };
-    let (link, behind) = room.split_at_mut(EtherHeader::LEN);
-    EtherHeader::new(dst, ifp.mac, ethertype).emit(link);
-    emit(behind);
+pub(crate) fn framed(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet) {
     // 14 fits.
     packet.header_mut().l2_len = EtherHeader::LEN as u8;
     queue(batch, ifp, packet);
-    Ok(())
 }
 
-/// Queues a frame that has its link header.
+/// Queues a complete frame.
 fn queue(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet) {
     let number = ifp.queue_of(batch.cpu.index, &packet);
     let queue = &ifp.queues[number];

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use mbuf::Packet;
-use wire::{EtherType, IpProto, Ipv4Fields, Ipv4Header, is_martian_destination};
+use wire::{EtherHeader, EtherType, IpProto, Ipv4Fields, Ipv4Header, MacAddr, is_martian_destination};
 
 use super::input::is_member;
 use super::{fragment, loopback};
@@ -17,7 +17,8 @@ use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ether;
 use crate::ifnet::{IfIndex, Ifnet};
-use crate::ip::{Send, ToGroup, is_oversize};
+use crate::inet::Pair;
+use crate::ip::{Send, Service, ToGroup, is_oversize};
 use crate::neighbour::Hop;
 use crate::route::{Route, RouteCache};
 
@@ -104,6 +105,63 @@ fn copy_to_members(
         ..fields(batch, to, copy.len() as u16)
     };
     let _counted: Result<(), DropReason> = to_ourselves(batch, route, copy, &fields);
+}
+
+/// Bytes of the headers of a packet that leaves by a [`KeptWay`].
+pub(crate) const HEADERS_LEN: usize = EtherHeader::LEN + Ipv4Header::LEN;
+
+/// The way of a packet whose sender keeps the route and the station's address: nothing is looked up, and the packet
+/// leaves in one piece.
+#[derive(Debug)]
+pub(crate) struct KeptWay<'a> {
+    ifp: &'a Arc<Ifnet>,
+    mac: MacAddr,
+    pair: &'a Pair<Ipv4Addr>,
+    /// Bytes behind the IP header.
+    payload_len: u16,
+}
+
+/// The kept way of a packet, if there is one; the packet lacks `upper_len` bytes of the header above IP.
+#[inline]
+pub(crate) fn kept_way<'a>(
+    batch: &Batch<'_>,
+    pair: &'a Pair<Ipv4Addr>,
+    packet: &Packet,
+    upper_len: usize,
+    cache: &'a RouteCache,
+) -> Option<KeptWay<'a>> {
+    let Route { ifp, hop, .. } = cache.kept4(&batch.stack.routes).filter(|r| !r.local)?;
+    let payload_len = upper_len + packet.len();
+    let len = Ipv4Header::LEN + payload_len;
+    let is_cut = packet.header().tso_segsz != 0 && len <= usize::from(u16::MAX);
+    if len > ifp.mtu() && !is_cut {
+        return None;
+    }
+    let mac = ether::output::kept4(batch, ifp, hop)?;
+    Some(KeptWay {
+        ifp,
+        mac,
+        pair,
+        payload_len: payload_len as u16,
+    })
+}
+
+impl KeptWay<'_> {
+    /// Writes the headers of Ethernet and IP.
+    #[inline]
+    pub(crate) fn emit(&self, batch: &Batch<'_>, service: Service, room: &mut [u8]) {
+        let to = Send::of_flow(self.pair, service);
+        let (link, ip) = room.split_at_mut(EtherHeader::LEN);
+        EtherHeader::new(self.mac, self.ifp.mac, EtherType::IPV4).emit(link);
+        fields(batch, &to, self.payload_len).emit(ip);
+    }
+
+    /// Sends the packet, which has all of its headers.
+    #[inline]
+    pub(crate) fn send(&self, batch: &mut Batch<'_>, mut packet: Packet) {
+        packet.header_mut().l3_len = Ipv4Header::LEN as u8;
+        ether::output::framed(batch, self.ifp, packet);
+    }
 }
 
 /// Sends a packet by its route: to this stack itself, to the link, or to the link in fragments.
@@ -204,15 +262,6 @@ pub(super) fn to_link(
     next_hop: Ipv4Addr,
     hop: &mut Option<Hop>,
 ) -> Result<(), DropReason> {
-    // The fast path: one piece of room for both headers.
-    if let Some(mac) = ether::output::kept4(batch, ifp, hop) {
-        let len = fields.header_len();
-        // At most 60.
-        packet.header_mut().l3_len = len as u8;
-        return ether::output::frame_with(batch, ifp, packet, mac, EtherType::IPV4, len, |room| {
-            fields.emit(room);
-        });
-    }
     if prepend_header(&mut packet, fields).is_err() {
         return batch.refuse(packet, DropReason::TxNoBufs);
     }

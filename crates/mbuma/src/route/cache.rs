@@ -42,6 +42,15 @@ impl RouteCache {
         }
     }
 
+    /// The kept route, if the table is unchanged.
+    #[inline]
+    pub(crate) fn kept4(&self, routes: &Routes<Ipv4Addr>) -> Option<&Route<Ipv4Addr>> {
+        match self {
+            Self::V4(then, route) if *then == routes.now() => Some(route),
+            _ => None,
+        }
+    }
+
     /// The same for IPv6.
     pub(crate) fn v6(
         &mut self,

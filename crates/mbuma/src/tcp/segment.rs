@@ -1,5 +1,7 @@
 //! Segments: parses received ones and builds outgoing ones.
 
+use std::ops::Range;
+
 use mbuf::{Chain, Csum, MbufPool, NoBufs, Packet};
 use wire::{IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpView};
 
@@ -9,7 +11,7 @@ use crate::drops::DropReason;
 use crate::faults::{StackFault, planted};
 use crate::inet::Ends;
 use crate::ip::{self, Address, Addressed, Service};
-use crate::network::{self, SendVia};
+use crate::network::{self, SendVia, Upper};
 use crate::route::RouteCache;
 use crate::sockbuf::StreamBuf;
 
@@ -223,20 +225,20 @@ pub(crate) fn send(
     data: Payload,
     route: Option<&mut RouteCache>,
 ) -> Result<(), DropReason> {
-    let no_bufs = |_| DropReason::NoBufs;
     let header_len = out.header.header_len();
     let mut packet = data
         .into_packet(&batch.stack.pool, out.header.flags)
-        .map_err(no_bufs)?;
-    let len = header_len + packet.len();
-    let header = packet.prepend(header_len).map_err(no_bufs)?;
-    out.header.emit(header);
+        .map_err(|_| DropReason::NoBufs)?;
     // The pseudo-header's part of the checksum; a device, or `offload`, adds the rest.
+    let len = header_len + packet.len();
     let partial = ip::pseudo_header(&out.ends, IpProto::TCP, len).partial();
-    if let Some(field) = header.get_mut(TcpHeader::CHECKSUM_OFFSET..TcpHeader::CHECKSUM_OFFSET + 2)
-    {
-        field.copy_from_slice(&partial.to_be_bytes());
-    }
+    let emit = |header: &mut [u8]| {
+        const SUM: Range<usize> = TcpHeader::CHECKSUM_OFFSET..TcpHeader::CHECKSUM_OFFSET + 2;
+        out.header.emit(header);
+        if let Some(field) = header.get_mut(SUM) {
+            field.copy_from_slice(&partial.to_be_bytes());
+        }
+    };
     let h = packet.header_mut();
     h.csum |= Csum::TCP;
     h.l4_len = header_len as u8;
@@ -249,7 +251,12 @@ pub(crate) fn send(
         ..Service::of(IpProto::TCP)
     };
     batch.stack.tcp.counters.segments_out.inc();
-    network::output(batch, packet, &out.ends, service, SendVia::Route(route))
+    let upper = Upper {
+        len: header_len,
+        emit,
+    };
+    let via = SendVia::Route(route);
+    network::output_under(batch, packet, &out.ends, service, via, upper)
 }
 
 /// The hash of the flow. An answer without a connection computes it only if needed.

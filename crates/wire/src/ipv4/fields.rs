@@ -83,7 +83,7 @@ impl Ipv4Fields<'_> {
     /// # Panics
     /// If `out` is shorter than [`Ipv4Fields::header_len`], if there are more than 40 bytes of
     /// options, if the fragment offset is not a multiple of 8, or if header and payload exceed 65535.
-    #[inline]
+    #[inline(always)] // for most callers, most fields are known
     pub fn emit(&self, out: &mut [u8]) -> usize {
         let header_len = self.header_len();
         assert!(

@@ -3,6 +3,7 @@
 //! | load | one unit |
 //! |---|---|
 //! | `trip` | a TCP round trip of 64 bytes between two stacks, one thread |
+//! | `trip6` | the same over IPv6 |
 //! | `segment` | a TCP segment of 1460 bytes sent, cut and summed in software, received and read |
 //! | `splice` | the same twice, with a splice that sends on what the second stack receives |
 //! | `datagram` | a UDP datagram of 64 bytes sent and received |
@@ -11,7 +12,7 @@
 //! Time is virtual and the seed is fixed, so two runs do the same. `cargo xtask compare` runs each load under an
 //! instruction counter for two values of N; the difference has no start-up in it.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use mbuf::{Chain, ClusterSize, MbufPool, Packet, PoolConfig};
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities};
 use mbuma::socket::{SpliceOptions, splice};
-use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack, TcpStream};
+use mbuma::{Config, IfConfig, IfIndex, Stack, TcpStream};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -34,11 +35,12 @@ const BUDGET: Budget = Budget {
 fn main() -> Result<()> {
     let args: Vec<_> = std::env::args().skip(1).collect();
     let [load, n] = args.as_slice() else {
-        return Err("usage: instructions trip|segment|splice|datagram|pair N".into());
+        return Err("usage: instructions trip|trip6|segment|splice|datagram|pair N".into());
     };
     let n: usize = n.parse()?;
     match load.as_str() {
-        "trip" => trips(n)?,
+        "trip" => trips(n, V4)?,
+        "trip6" => trips(n, V6)?,
         "segment" => segments(n)?,
         "splice" => splices(n)?,
         "datagram" => datagrams(n)?,
@@ -49,31 +51,35 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// The addresses of the two stacks.
+const V4: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)),
+];
+const V6: [IpAddr; 2] = [
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2)),
+];
+
 /// Two stacks joined by a pipe.
 struct Net {
+    hosts: [IpAddr; 2],
     clock: Arc<VirtualClock>,
     ends: [(Stack, IfIndex); 2],
 }
 
 impl Net {
-    fn new(caps: Capabilities) -> Result<Net> {
+    fn new(caps: Capabilities, hosts: [IpAddr; 2]) -> Result<Net> {
         let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
         let (a, b) = Pipe::pair(caps);
         let end = |n, device| -> Result<(Stack, IfIndex)> {
             let stack = Stack::new(Config::new(clock.clone(), Random::from_seed(n)))?;
-            let addr = IfAddr {
-                addr: addr(n as u8),
-                prefix_len: 24,
-            };
-            let config = IfConfig {
-                addrs: vec![addr],
-                ..IfConfig::new("pipe0")
-            };
+            let config = IfConfig::new("pipe0").with_addr(hosts[n as usize - 1], 24);
             let index = stack.attach(Arc::new(device), config)?;
             Ok((stack, index))
         };
         let ends = [end(1, a)?, end(2, b)?];
-        Ok(Net { clock, ends })
+        Ok(Net { hosts, clock, ends })
     }
 
     /// A microsecond passes, and both stacks take in what waits for them.
@@ -88,9 +94,9 @@ impl Net {
 
     fn connect(&self) -> Result<[TcpStream; 2]> {
         let [(client, _), (server, _)] = &self.ends;
-        let there = SocketAddrV4::new(addr(2), 80);
+        let there = SocketAddr::new(self.hosts[1], 80);
         let listener = server.tcp_listen(there, 8)?;
-        let here = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let here = SocketAddr::new(self.hosts[0], 0);
         let client = client.tcp_connect(here, there)?;
         let server = loop {
             self.turn()?;
@@ -104,12 +110,8 @@ impl Net {
     }
 }
 
-fn addr(n: u8) -> Ipv4Addr {
-    Ipv4Addr::new(192, 0, 2, n)
-}
-
-fn trips(n: usize) -> Result<()> {
-    let net = Net::new(Capabilities::whole(1500))?;
+fn trips(n: usize, hosts: [IpAddr; 2]) -> Result<()> {
+    let net = Net::new(Capabilities::whole(1500), hosts)?;
     let [client, server] = net.connect()?;
     let mut buf = [0; 64];
     for _ in 0..n {
@@ -126,13 +128,13 @@ fn trips(n: usize) -> Result<()> {
 }
 
 fn segments(n: usize) -> Result<()> {
-    let net = Net::new(Capabilities::plain(1500))?;
+    let net = Net::new(Capabilities::plain(1500), V4)?;
     let [client, server] = net.connect()?;
     stream(&net, n, &client, &server)
 }
 
 fn splices(n: usize) -> Result<()> {
-    let net = Net::new(Capabilities::plain(1500))?;
+    let net = Net::new(Capabilities::plain(1500), V4)?;
     let ([client, source], [reader, sink]) = (net.connect()?, net.connect()?);
     let _splice = splice(&source, &sink, SpliceOptions::default())?;
     stream(&net, n, &client, &reader)
@@ -157,11 +159,11 @@ fn stream(net: &Net, n: usize, client: &TcpStream, server: &TcpStream) -> Result
 }
 
 fn datagrams(n: usize) -> Result<()> {
-    let net = Net::new(Capabilities::whole(1500))?;
+    let net = Net::new(Capabilities::whole(1500), V4)?;
     let [(client, _), (server, _)] = &net.ends;
-    let there = SocketAddrV4::new(addr(2), 53);
+    let there = SocketAddr::new(V4[1], 53);
     let receiver = server.udp_bind(there)?;
-    let sender = client.udp_bind(SocketAddrV4::new(addr(1), 0))?;
+    let sender = client.udp_bind(SocketAddr::new(V4[0], 0))?;
     for _ in 0..n {
         let payload = Chain::from_slice(client.pool(), &[0; 64])?;
         sender.send_to(payload, there)?;

@@ -87,9 +87,11 @@ fn payload(
     if plan.len > 0 && t.send.buf.is_to_map(off + plan.len as usize) {
         map(batch, pcb, t, plan, off)?;
     }
+    let headers = segment::headers_usual(&pcb.ends(), t.conn.ts.on);
     while plan.len > 0 {
         let buf = &mut t.send.buf;
-        if let Ok(data) = Payload::of(&batch.stack.pool, buf, off, plan.len as usize) {
+        let len = plan.len as usize;
+        if let Ok(data) = Payload::of(&batch.stack.pool, buf, off, len, headers) {
             // The fast path, without a division: a segment.
             if plan.len <= t.send.mss
                 || plan.len <= payload_max(t)

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use mbuf::{Chain, Csum, MbufPool, NoBufs, Packet};
-use wire::{IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpView};
+use wire::{EtherHeader, IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpView};
 
 use super::options::SegmentOptions;
 use crate::batch::Batch;
@@ -180,14 +180,15 @@ impl Payload {
         Self::Shared(Chain::new())
     }
 
-    /// Bytes `off..off + len` of the send buffer.
+    /// Bytes `off..off + len` of the send buffer, for a packet with `headers` bytes of headers.
     pub(crate) fn of(
         pool: &MbufPool,
         buf: &mut StreamBuf,
         off: usize,
         len: usize,
+        headers: usize,
     ) -> Result<Self, NoBufs> {
-        match buf.small_packet(pool, off, len, HEADERS_USUAL)? {
+        match buf.small_packet(pool, off, len, headers)? {
             Some(packet) => Ok(Self::Copied(packet)),
             None => Ok(Self::Shared(buf.share(off, len)?)),
         }
@@ -214,8 +215,12 @@ impl Payload {
     }
 }
 
-/// The headers of Ethernet, IP and TCP with timestamps. SACK blocks use the remaining room or another mbuf.
-const HEADERS_USUAL: usize = 14 + 20 + 32;
+/// Bytes of the headers of Ethernet, IP and TCP, with timestamps if they are on. SACK blocks use the remaining room or
+/// another mbuf.
+pub(crate) fn headers_usual(ends: &Ends, timestamps: bool) -> usize {
+    let options = if timestamps { 12 } else { 0 };
+    EtherHeader::LEN + network::tcp_headers_len(ends) as usize + options
+}
 
 /// Puts headers before `data` and hands the packet to IP. No cluster is copied. `route` is the connection's kept route,
 /// if there is a connection.

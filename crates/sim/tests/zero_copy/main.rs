@@ -73,6 +73,29 @@ fn bulk_over_lossy_wires_is_sent_from_the_very_clusters() {
 }
 
 #[test]
+fn the_headers_of_a_small_message_lie_in_one_piece() {
+    // Breaks if a packet with a copy of a message has too little room for its headers, so that another mbuf takes the
+    // first of them, and the receiver copies all of them together.
+    let setup = Setup::by_reference(Capabilities::whole(1500));
+    for setup in [setup, setup.over6()] {
+        let p = Pair::new(setup);
+        let streams = p.connect();
+        for len in 1..=256 {
+            let small = [7; 256];
+            assert_eq!(streams[0].send(&small[..len]), Ok(len));
+            let mut read = [0; 256];
+            while streams[1].recv(&mut read).is_err() {
+                p.turn(false);
+            }
+        }
+        let pullups = p.stats().map(|stats| stats.pool.calls.pullup_copied);
+        assert_eq!(pullups, [0, 0], "{setup:?}");
+        drop(streams);
+        p.finish();
+    }
+}
+
+#[test]
 fn bulk_is_received_in_the_very_clusters() {
     // Breaks if the way from the device to the reader copies what fills a quarter of its cluster, or
     // copies anything twice.

@@ -2,7 +2,7 @@
 //!
 //! The wire has no delay: time moves only when both ends wait for it.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use kern::{Clock, Random, Time, VirtualClock};
@@ -11,9 +11,7 @@ use mbuma::device::epair::{EpairConfig, EpairEnd};
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities, Device};
 use mbuma::socket::SocketError;
-use mbuma::{
-    Config, IfAddr, IfConfig, IfIndex, NagleForm, Stack, StackStats, TcpStream, UdpSocket,
-};
+use mbuma::{Config, IfConfig, IfIndex, NagleForm, Stack, StackStats, TcpStream, UdpSocket};
 use sim::Pattern;
 
 use crate::recorder::{Known, Recorder};
@@ -31,6 +29,7 @@ pub(crate) struct Setup {
     lands: bool,
     seed: u64,
     loss: f64,
+    hosts: [IpAddr; 2],
 }
 
 impl Setup {
@@ -41,6 +40,7 @@ impl Setup {
             lands: true,
             seed: 1,
             loss: 0.0,
+            hosts: [1, 2].map(|n| Ipv4Addr::new(192, 0, 2, n).into()),
         }
     }
 
@@ -63,6 +63,12 @@ impl Setup {
     /// The same; this part of the frames is lost each way.
     pub(crate) fn lossy(self, seed: u64, loss: f64) -> Self {
         Self { seed, loss, ..self }
+    }
+
+    /// The same over IPv6.
+    pub(crate) fn over6(self) -> Self {
+        let hosts = [1, 2].map(|n| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n).into());
+        Self { hosts, ..self }
     }
 
     /// The two ends, and what they need to stay joined.
@@ -89,6 +95,7 @@ pub(crate) struct Pair {
     /// Where frames land. It ends after the stacks that hold them.
     landing: MbufPool,
     known: Arc<Known>,
+    hosts: [IpAddr; 2],
     _cable: Option<[EpairEnd; 2]>,
 }
 
@@ -99,9 +106,8 @@ impl Pair {
         let landing = MbufPool::new(PoolConfig::default()).unwrap();
         let known = Arc::new(Known::default());
         let (devices, cable) = setup.devices();
-        let mut n = 0;
+        let mut hosts = setup.hosts.into_iter();
         let ends = devices.map(|device| {
-            n += 1;
             let pool = setup.lands.then_some(&landing);
             let luck = random.fork();
             let device = Arc::new(Recorder::new(device, pool, &known, luck, setup.loss));
@@ -109,13 +115,8 @@ impl Pair {
             // Data of bulk transfers comes in full segments: a receiver copies the small ends of writes by design.
             config.tcp.nagle = NagleForm::AnySegment;
             let stack = Stack::new(config).unwrap();
-            let config = IfConfig {
-                addrs: vec![IfAddr {
-                    addr: Ipv4Addr::new(192, 0, 2, n),
-                    prefix_len: 24,
-                }],
-                ..IfConfig::new("pipe0")
-            };
+            let host = hosts.next().unwrap();
+            let config = IfConfig::new("pipe0").with_addr(host, 24);
             let index = stack.attach(device.clone(), config).unwrap();
             End {
                 stack,
@@ -128,6 +129,7 @@ impl Pair {
             ends,
             landing,
             known,
+            hosts: setup.hosts,
             _cable: cable,
         }
     }
@@ -136,7 +138,7 @@ impl Pair {
     pub(crate) fn connect(&self) -> [TcpStream; 2] {
         let there = self.addr(1);
         let listener = self.ends[1].stack.tcp_listen(there, 8).unwrap();
-        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let any = SocketAddr::new(self.hosts[0], 0);
         let client = self.ends[0].stack.tcp_connect(any, there).unwrap();
         let server = loop {
             if let Ok(server) = listener.accept() {
@@ -152,8 +154,8 @@ impl Pair {
         [0, 1].map(|n| self.ends[n].stack.udp_bind(self.addr(n)).unwrap())
     }
 
-    pub(crate) fn addr(&self, n: usize) -> SocketAddrV4 {
-        SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, n as u8 + 1), 80)
+    pub(crate) fn addr(&self, n: usize) -> SocketAddr {
+        SocketAddr::new(self.hosts[n], 80)
     }
 
     /// `len` bytes of the pattern in clusters of this size, of the first stack's pool.

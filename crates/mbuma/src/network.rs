@@ -6,10 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use mbuf::Packet;
-use wire::{IpProto, Ipv4Header, Ipv6Header, TcpHeader};
+use wire::{EtherHeader, EtherType, IpProto, Ipv4Header, Ipv6Header, TcpHeader};
 
 use crate::batch::Batch;
 use crate::drops::DropReason;
+use crate::ether;
 use crate::ifnet::{IfIndex, Ifnet};
 use crate::inet::Ends;
 use crate::ip::{Send, Service, ToGroup};
@@ -65,21 +66,38 @@ pub(crate) fn output_under<F: FnOnce(&mut [u8])>(
     via: SendVia<'_>,
     upper: Upper<F>,
 ) -> Result<(), DropReason> {
-    let way = match (ends, &via) {
-        (Ends::V4(pair), SendVia::Route(Some(cache))) => {
-            ip4::output::kept_way(batch, pair, &packet, upper.len, cache)
-        }
+    let way = match &via {
+        SendVia::Route(Some(cache)) => match ends {
+            Ends::V4(..) => ip4::output::kept_way(batch, &packet, upper.len, cache),
+            Ends::V6(..) => ip6::output::kept_way(batch, &packet, upper.len, service, cache),
+        },
         _ => None,
     };
-    let below = way.as_ref().map_or(0, |_| ip4::output::HEADERS_LEN);
+    let below = way
+        .as_ref()
+        .map_or(0, |_| EtherHeader::LEN + header_len(ends));
     let Ok(room) = packet.prepend(below + upper.len) else {
         return batch.refuse(packet, DropReason::TxNoBufs);
     };
     let (lower, own) = room.split_at_mut(below);
     (upper.emit)(own);
     if let Some(way) = way {
-        way.emit(batch, service, lower);
-        way.send(batch, packet);
+        let (link, room) = lower.split_at_mut(EtherHeader::LEN);
+        let ethertype = match ends {
+            Ends::V4(pair) => {
+                ip4::output::emit(batch, &way, pair, service, room);
+                EtherType::IPV4
+            }
+            Ends::V6(pair, zone) => {
+                let to = Send6::of_flow(batch.stack, pair, *zone, service);
+                ip6::output::emit(&way, &to, room);
+                EtherType::IPV6
+            }
+        };
+        EtherHeader::new(way.station, way.ifp.mac, ethertype).emit(link);
+        // At most 40.
+        packet.header_mut().l3_len = header_len(ends) as u8;
+        ether::output::framed(batch, way.ifp, packet);
         return Ok(());
     }
     match ends {
@@ -195,9 +213,13 @@ pub(crate) fn tcp_mss(ifp: &Ifnet, ends: &Ends) -> u32 {
 
 /// Bytes of the headers of IP and TCP without options.
 pub(crate) const fn tcp_headers_len(ends: &Ends) -> u32 {
-    let ip = match ends {
+    (header_len(ends) + TcpHeader::LEN) as u32
+}
+
+/// Bytes of the header of IP without options.
+const fn header_len(ends: &Ends) -> usize {
+    match ends {
         Ends::V4(_) => Ipv4Header::LEN,
         Ends::V6(..) => Ipv6Header::LEN,
-    };
-    (ip + TcpHeader::LEN) as u32
+    }
 }

@@ -17,13 +17,18 @@ use crate::batch::Batch;
 use crate::device::Medium;
 use crate::drops::DropReason;
 use crate::ifnet::{Enqueued, Ifnet};
-use crate::neighbour::Hop;
+use crate::neighbour::{Hop, Neighbours};
 
-/// The neighbour's address on an Ethernet, if the sender keeps it.
+/// The address of a neighbour in `table` on an Ethernet, if the sender keeps it.
 #[inline]
-pub(crate) fn kept4(batch: &Batch<'_>, ifp: &Ifnet, hop: &Option<Hop>) -> Option<MacAddr> {
+pub(crate) fn kept<A: Copy + Ord>(
+    batch: &Batch<'_>,
+    ifp: &Ifnet,
+    table: &Neighbours<A>,
+    hop: &Option<Hop>,
+) -> Option<MacAddr> {
     match ifp.medium {
-        Medium::Ethernet => ifp.neighbours.kept(batch.now, hop),
+        Medium::Ethernet => table.kept(batch.now, hop),
         Medium::Ip => None,
     }
 }

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use mbuf::Packet;
-use wire::{Checksum, IpProto, needs_zone, pseudo_header_v4, pseudo_header_v6};
+use wire::{Checksum, IpProto, MacAddr, needs_zone, pseudo_header_v4, pseudo_header_v6};
 
 use crate::drops::DropReason;
 use crate::ifnet::{IfIndex, Ifnet};
@@ -172,6 +172,16 @@ pub(crate) struct Send<A> {
     pub(crate) src: A,
     pub(crate) dst: A,
     pub(crate) service: Service,
+}
+
+/// The way of a packet that leaves in one piece, if its sender keeps the route and the station's address: nothing is
+/// looked up, and all headers are written into one piece of room.
+#[derive(Debug)]
+pub(crate) struct KeptWay<'a> {
+    pub(crate) ifp: &'a Arc<Ifnet>,
+    pub(crate) station: MacAddr,
+    /// Bytes behind the IP header; 0 if its length field can't say how many.
+    pub(crate) payload_len: u16,
 }
 
 impl<A: Copy> Send<A> {

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use mbuf::Packet;
-use wire::{EtherHeader, EtherType, IpProto, Ipv4Fields, Ipv4Header, MacAddr, is_martian_destination};
+use wire::{IpProto, Ipv4Fields, Ipv4Header, is_martian_destination};
 
 use super::input::is_member;
 use super::{fragment, loopback};
@@ -18,7 +18,7 @@ use crate::drops::DropReason;
 use crate::ether;
 use crate::ifnet::{IfIndex, Ifnet};
 use crate::inet::Pair;
-use crate::ip::{Send, Service, ToGroup, is_oversize};
+use crate::ip::{KeptWay, Send, Service, ToGroup, is_oversize};
 use crate::neighbour::Hop;
 use crate::route::{Route, RouteCache};
 
@@ -107,25 +107,10 @@ fn copy_to_members(
     let _counted: Result<(), DropReason> = to_ourselves(batch, route, copy, &fields);
 }
 
-/// Bytes of the headers of a packet that leaves by a [`KeptWay`].
-pub(crate) const HEADERS_LEN: usize = EtherHeader::LEN + Ipv4Header::LEN;
-
-/// The way of a packet whose sender keeps the route and the station's address: nothing is looked up, and the packet
-/// leaves in one piece.
-#[derive(Debug)]
-pub(crate) struct KeptWay<'a> {
-    ifp: &'a Arc<Ifnet>,
-    mac: MacAddr,
-    pair: &'a Pair<Ipv4Addr>,
-    /// Bytes behind the IP header.
-    payload_len: u16,
-}
-
 /// The kept way of a packet, if there is one; the packet lacks `upper_len` bytes of the header above IP.
 #[inline]
 pub(crate) fn kept_way<'a>(
     batch: &Batch<'_>,
-    pair: &'a Pair<Ipv4Addr>,
     packet: &Packet,
     upper_len: usize,
     cache: &'a RouteCache,
@@ -137,31 +122,23 @@ pub(crate) fn kept_way<'a>(
     if len > ifp.mtu() && !is_cut {
         return None;
     }
-    let mac = ether::output::kept4(batch, ifp, hop)?;
     Some(KeptWay {
         ifp,
-        mac,
-        pair,
+        station: ether::output::kept(batch, ifp, &ifp.neighbours, hop)?,
         payload_len: payload_len as u16,
     })
 }
 
-impl KeptWay<'_> {
-    /// Writes the headers of Ethernet and IP.
-    #[inline]
-    pub(crate) fn emit(&self, batch: &Batch<'_>, service: Service, room: &mut [u8]) {
-        let to = Send::of_flow(self.pair, service);
-        let (link, ip) = room.split_at_mut(EtherHeader::LEN);
-        EtherHeader::new(self.mac, self.ifp.mac, EtherType::IPV4).emit(link);
-        fields(batch, &to, self.payload_len).emit(ip);
-    }
-
-    /// Sends the packet, which has all of its headers.
-    #[inline]
-    pub(crate) fn send(&self, batch: &mut Batch<'_>, mut packet: Packet) {
-        packet.header_mut().l3_len = Ipv4Header::LEN as u8;
-        ether::output::framed(batch, self.ifp, packet);
-    }
+/// Writes the header of a packet with a kept way.
+#[inline]
+pub(crate) fn emit(
+    batch: &Batch<'_>,
+    way: &KeptWay<'_>,
+    pair: &Pair<Ipv4Addr>,
+    service: Service,
+    room: &mut [u8],
+) {
+    fields(batch, &Send::of_flow(pair, service), way.payload_len).emit(room);
 }
 
 /// Sends a packet by its route: to this stack itself, to the link, or to the link in fragments.

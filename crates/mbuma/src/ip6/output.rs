@@ -20,7 +20,7 @@ use crate::ether;
 use crate::ifnet::host6::Host6;
 use crate::ifnet::{IfIndex, Ifnet};
 use crate::inet::{Ends, Pair};
-use crate::ip::{Send, Service, ToGroup, is_oversize};
+use crate::ip::{KeptWay, Send, Service, ToGroup, is_oversize};
 use crate::ip4::loopback;
 use crate::route::{Route, RouteCache};
 use crate::state::StackState;
@@ -180,6 +180,37 @@ fn may_leave(to: &Send6, ifp: &Ifnet) -> bool {
     !(bad_ends || ifp.is_loopback() || is_foreign_link_local)
 }
 
+/// The kept way of a packet, if there is one; the packet lacks `upper_len` bytes of the header above IP. A packet that
+/// may be fragmented has none: the path's MTU is looked up for it.
+#[inline]
+pub(crate) fn kept_way<'a>(
+    batch: &Batch<'_>,
+    packet: &Packet,
+    upper_len: usize,
+    service: Service,
+    cache: &'a RouteCache,
+) -> Option<KeptWay<'a>> {
+    let Route { ifp, hop, .. } = cache.kept6(&batch.stack.routes6).filter(|r| !r.local)?;
+    let payload_len = upper_len + packet.len();
+    let is_cut = packet.header().tso_segsz != 0;
+    let fits = service.df && Ipv6Header::LEN + payload_len <= ifp.mtu6();
+    if !is_cut && !fits {
+        return None;
+    }
+    Some(KeptWay {
+        ifp,
+        station: ether::output::kept(batch, ifp, &ifp.neighbours6, hop)?,
+        payload_len: length_field(payload_len),
+    })
+}
+
+/// Writes the header of a packet with a kept way.
+#[inline]
+pub(crate) fn emit(way: &KeptWay<'_>, to: &Send6, room: &mut [u8]) {
+    let to = with_hop_limit(to, way.ifp);
+    fields(&to, to.send.service.proto, way.payload_len).emit(room);
+}
+
 fn through(
     batch: &mut Batch<'_>,
     mut packet: Packet,
@@ -240,21 +271,29 @@ fn to_ourselves(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet) -> Resu
     }
 }
 
-/// Puts the IPv6 header before a packet that begins with the header `next`. If 16 bits can't say its length, the header
-/// says 0.
+/// Puts the IPv6 header before a packet that begins with the header `next`.
 pub(super) fn prepend_header(packet: &mut Packet, to: &Send6, next: IpProto) -> Result<(), NoBufs> {
-    let Send { src, dst, service } = to.send;
-    let fields = Ipv6Fields {
-        class: service.tos,
-        flow_label: to.flow_label,
-        payload_len: u16::try_from(packet.len()).unwrap_or(0),
-        next,
-        hop_limit: service.ttl,
-        src,
-        dst,
-    };
+    let fields = fields(to, next, length_field(packet.len()));
     fields.emit(packet.prepend(Ipv6Header::LEN)?);
     let meta = packet.header_mut();
     (meta.l2_len, meta.l3_len) = (0, Ipv6Header::LEN as u8);
     Ok(())
+}
+
+fn fields(to: &Send6, next: IpProto, payload_len: u16) -> Ipv6Fields {
+    let Send { src, dst, service } = to.send;
+    Ipv6Fields {
+        class: service.tos,
+        flow_label: to.flow_label,
+        payload_len,
+        next,
+        hop_limit: service.ttl,
+        src,
+        dst,
+    }
+}
+
+/// The length field of a header; 0 if 16 bits can't say the length.
+fn length_field(payload_len: usize) -> u16 {
+    u16::try_from(payload_len).unwrap_or(0)
 }

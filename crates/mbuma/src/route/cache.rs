@@ -87,6 +87,15 @@ impl RouteCache {
         }
     }
 
+    /// As [`kept4`](Self::kept4).
+    #[inline]
+    pub(crate) fn kept6(&self, routes: &Routes<Ipv6Addr>) -> Option<&Route<Ipv6Addr>> {
+        match self {
+            Self::V6(kept) if kept.0 == routes.now() => Some(&kept.1),
+            _ => None,
+        }
+    }
+
     /// The largest packet of TCP that may go this way, to be cut by the interface or before it; 0 where none is known.
     pub(crate) fn tso_max(&self) -> u32 {
         match self {

@@ -63,9 +63,13 @@ pub(crate) fn output_under<F: FnOnce(&mut [u8])>(
     mut packet: Packet,
     ends: &Ends,
     service: Service,
-    via: SendVia<'_>,
+    mut via: SendVia<'_>,
     upper: Upper<F>,
 ) -> Result<(), DropReason> {
+    let flow_label = match ends {
+        Ends::V4(_) => 0,
+        Ends::V6(..) => flow_label(batch, ends, &mut via),
+    };
     let way = match &via {
         SendVia::Route(Some(cache)) => match ends {
             Ends::V4(..) => ip4::output::kept_way(batch, &packet, upper.len, cache),
@@ -89,7 +93,11 @@ pub(crate) fn output_under<F: FnOnce(&mut [u8])>(
                 EtherType::IPV4
             }
             Ends::V6(pair, zone) => {
-                let to = Send6::of_flow(batch.stack, pair, *zone, service);
+                let to = Send6 {
+                    send: Send::of_flow(pair, service),
+                    zone: *zone,
+                    flow_label,
+                };
                 ip6::output::emit(&way, &to, room);
                 EtherType::IPV6
             }
@@ -109,12 +117,25 @@ pub(crate) fn output_under<F: FnOnce(&mut [u8])>(
             }
         }
         Ends::V6(pair, zone) => {
-            let to = Send6::of_flow(batch.stack, pair, *zone, service);
+            let to = Send6 {
+                send: Send::of_flow(pair, service),
+                zone: *zone,
+                flow_label,
+            };
             match via {
                 SendVia::Route(kept) => ip6::output::run(batch, packet, &to, kept),
                 SendVia::Group(group) => ip6::output::to_group(batch, packet, &to, group),
             }
         }
+    }
+}
+
+/// The label of a flow, which a sender with a kept route keeps too.
+fn flow_label(batch: &Batch<'_>, ends: &Ends, via: &mut SendVia<'_>) -> u32 {
+    let find = || batch.stack.ip6.flow_label(ends);
+    match via {
+        SendVia::Route(Some(cache)) => cache.flow_label(ends, find),
+        _ => find(),
     }
 }
 

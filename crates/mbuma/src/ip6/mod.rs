@@ -65,7 +65,7 @@ impl Ip6State {
 
     /// The label of a flow: the same for all its packets, retransmissions included, and not predictable for other hosts
     /// (RFC 6437 section 3). 20 bits, not 0.
-    fn flow_label(&self, ends: &Ends) -> u32 {
+    pub(crate) fn flow_label(&self, ends: &Ends) -> u32 {
         let hash = ends.with_bytes(|bytes| self.flow_labels.hash(bytes));
         ((hash as u32) & 0x000f_ffff).max(1)
     }

@@ -19,7 +19,6 @@ use crate::drops::DropReason;
 use crate::ether;
 use crate::ifnet::host6::Host6;
 use crate::ifnet::{IfIndex, Ifnet};
-use crate::inet::{Ends, Pair};
 use crate::ip::{KeptWay, Send, Service, ToGroup, is_oversize};
 use crate::ip4::loopback;
 use crate::route::{Route, RouteCache};
@@ -35,22 +34,6 @@ pub(crate) struct Send6 {
     /// The zone of its addresses: an interface, or 0 if they need none (RFC 4007 section 6).
     pub(crate) zone: u32,
     pub(crate) flow_label: u32,
-}
-
-impl Send6 {
-    /// Of a flow.
-    pub(crate) fn of_flow(
-        stack: &StackState,
-        pair: &Pair<Ipv6Addr>,
-        zone: u32,
-        service: Service,
-    ) -> Self {
-        Self {
-            send: Send::of_flow(pair, service),
-            zone,
-            flow_label: stack.ip6.flow_label(&Ends::V6(*pair, zone)),
-        }
-    }
 }
 
 /// Sends a packet that begins with the header of the protocol above. `cache` is the sender's kept route, if it has one.

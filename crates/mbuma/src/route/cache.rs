@@ -11,6 +11,7 @@ use kern::Time;
 
 use super::{Route, Routes};
 use crate::ifnet::IfIndex;
+use crate::inet::Ends;
 
 /// A route that its owner keeps for one destination. An IPv6 route is in a box, so that owners with IPv4 stay small.
 #[doc(alias = "inp_route")]
@@ -19,7 +20,15 @@ pub(crate) enum RouteCache {
     #[default]
     Empty,
     V4(u64, Route<Ipv4Addr>),
-    V6(Box<(u64, Route<Ipv6Addr>)>),
+    V6(Box<Kept6>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Kept6 {
+    generation: u64,
+    route: Route<Ipv6Addr>,
+    /// The flow that used it last, and its label.
+    label: Option<(Ends, u32)>,
 }
 
 // Each connection has one.
@@ -58,12 +67,28 @@ impl RouteCache {
         find: impl FnOnce() -> Option<Route<Ipv6Addr>>,
     ) -> Option<&mut Route<Ipv6Addr>> {
         let now = routes.now();
-        if !matches!(self, Self::V6(kept) if kept.0 == now) {
-            *self = find().map_or(Self::Empty, |route| Self::V6(Box::new((now, route))));
+        if !matches!(self, Self::V6(kept) if kept.generation == now) {
+            let keep = |route| Kept6 {
+                generation: now,
+                route,
+                label: None,
+            };
+            *self = find().map_or(Self::Empty, |route| Self::V6(Box::new(keep(route))));
         }
         match self {
-            Self::V6(kept) => Some(&mut kept.1),
+            Self::V6(kept) => Some(&mut kept.route),
             _ => None,
+        }
+    }
+
+    /// The label of an IPv6 flow: the kept one, or that which `find` finds, to be kept with the route.
+    pub(crate) fn flow_label(&mut self, flow: &Ends, find: impl FnOnce() -> u32) -> u32 {
+        let Self::V6(kept) = self else {
+            return find();
+        };
+        match &kept.label {
+            Some((of, label)) if of == flow => *label,
+            _ => kept.label.insert((*flow, find())).1,
         }
     }
 
@@ -72,15 +97,12 @@ impl RouteCache {
     #[doc(alias = "nd6_nud_hint")]
     pub(crate) fn reached(&self, now: Time) {
         if let Self::V6(kept) = self
-            && let (
-                _,
-                Route {
-                    ifp,
-                    next_hop,
-                    hop: Some(hop),
-                    ..
-                },
-            ) = &**kept
+            && let Route {
+                ifp,
+                next_hop,
+                hop: Some(hop),
+                ..
+            } = &kept.route
             && hop.is_doubtful(now)
         {
             ifp.neighbours6.confirm(now, *next_hop);
@@ -91,7 +113,7 @@ impl RouteCache {
     #[inline]
     pub(crate) fn kept6(&self, routes: &Routes<Ipv6Addr>) -> Option<&Route<Ipv6Addr>> {
         match self {
-            Self::V6(kept) if kept.0 == routes.now() => Some(&kept.1),
+            Self::V6(kept) if kept.generation == routes.now() => Some(&kept.route),
             _ => None,
         }
     }
@@ -100,7 +122,7 @@ impl RouteCache {
     pub(crate) fn tso_max(&self) -> u32 {
         match self {
             Self::V4(_, route) if !route.local => route.ifp.offloads().tso4_max,
-            Self::V6(kept) if !kept.1.local => kept.1.ifp.offloads().tso6_max,
+            Self::V6(kept) if !kept.route.local => kept.route.ifp.offloads().tso6_max,
             _ => 0,
         }
     }
@@ -115,7 +137,7 @@ impl RouteCache {
         let through = match self {
             Self::Empty => false,
             Self::V4(_, route) => route.ifp.index == index,
-            Self::V6(kept) => kept.1.ifp.index == index,
+            Self::V6(kept) => kept.route.ifp.index == index,
         };
         if through {
             self.clear();

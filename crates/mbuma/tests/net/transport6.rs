@@ -141,13 +141,18 @@ fn l1_the_packets_of_a_flow_have_its_label_also_when_they_are_sent_again() {
     let lab = lab();
     introduce6(&lab);
     let label = |frame: &[u8]| Ipv6Header::parse(&frame[14..]).unwrap().flow_label();
-    let datagram = |socket: &UdpSocket| {
-        socket.send_to(lab.chain(b"hello"), at6(PEER6, 9)).unwrap();
+    let datagram_to = |socket: &UdpSocket, port| {
+        socket
+            .send_to(lab.chain(b"hello"), at6(PEER6, port))
+            .unwrap();
         label(&lab.frame())
     };
+    let datagram = |socket: &UdpSocket| datagram_to(socket, 9);
     let sockets = [7, 8].map(|port| lab.stack.udp_bind(at6(US6, port)).unwrap());
     let labels = sockets.each_ref().map(datagram);
     assert_eq!(labels, sockets.each_ref().map(datagram));
+    assert_ne!(labels[0], datagram_to(&sockets[0], 10), "another flow");
+    assert_eq!(labels[0], datagram(&sockets[0]));
     let stream = lab.stack.tcp_connect(at6(US6, 7), at6(PEER6, 9)).unwrap();
     let syn = label(&lab.frame());
     lab.advance(Duration::from_secs(1));

@@ -12,8 +12,8 @@
 //!      +---------------------------------------------------+  end, or find once the time has come
 //! ```
 //!
-//! A thread that stores an earlier deadline calls [`QuietUntil::end`] after that. A deadline that becomes later needs no
-//! call: the kept time is then too early, and is found again when it has come.
+//! A thread that stores an earlier deadline calls [`QuietUntil::end`] after that. A deadline that becomes later needs
+//! no call: the kept time is then too early, and is found again when it has come.
 //!
 //! Invariant: a kept time is not after any deadline whose storing thread has called `end`. Only the thread that began
 //! to find leaves Finding and Changed, so that what it found can't replace a newer answer. A thread that stores a

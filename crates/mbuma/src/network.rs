@@ -28,7 +28,7 @@ pub(crate) enum SendVia<'a> {
 }
 
 /// The header of the protocol above IP, which is not written yet.
-pub(crate) struct Upper<F> {
+pub(crate) struct UpperHeader<F> {
     /// Its bytes.
     pub(crate) len: usize,
     /// Writes it.
@@ -46,7 +46,7 @@ pub(crate) fn output(
     service: Service,
     via: SendVia<'_>,
 ) -> Result<(), DropReason> {
-    let none = Upper {
+    let none = UpperHeader {
         len: 0,
         emit: |_: &mut [u8]| (),
     };
@@ -64,7 +64,7 @@ pub(crate) fn output_under<F: FnOnce(&mut [u8])>(
     ends: &Ends,
     service: Service,
     mut via: SendVia<'_>,
-    upper: Upper<F>,
+    upper: UpperHeader<F>,
 ) -> Result<(), DropReason> {
     let flow_label = match ends {
         Ends::V4(_) => 0,

@@ -167,8 +167,8 @@ pub trait Device: Send + Sync + Debug {
     /// transmits to it, with an empty queue if it has no frame. `None`, as for most devices: never. Only calls of
     /// `receive` and `transmit` may make it earlier.
     ///
-    /// The stack calls this around each `receive` and `transmit`, and when it looks for its next timer, with locks held:
-    /// it must take none, and is called with or without Giant.
+    /// The stack calls this around each `receive` and `transmit`, and to find its next timer, with locks held: it must
+    /// take none, and is called with or without Giant.
     fn next_deadline(&self) -> Option<Time> {
         None
     }

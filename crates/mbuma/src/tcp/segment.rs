@@ -11,7 +11,7 @@ use crate::drops::DropReason;
 use crate::faults::{StackFault, planted};
 use crate::inet::Ends;
 use crate::ip::{self, Address, Addressed, Service};
-use crate::network::{self, SendVia, Upper};
+use crate::network::{self, SendVia, UpperHeader};
 use crate::route::RouteCache;
 use crate::sockbuf::StreamBuf;
 
@@ -256,7 +256,7 @@ pub(crate) fn send(
         ..Service::of(IpProto::TCP)
     };
     batch.stack.tcp.counters.segments_out.inc();
-    let upper = Upper {
+    let upper = UpperHeader {
         len: header_len,
         emit,
     };

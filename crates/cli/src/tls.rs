@@ -7,6 +7,7 @@
 //! gives up the file system. Locks: none.
 
 use std::fmt::Write;
+use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
@@ -117,7 +118,11 @@ fn has_name(key: &CertifiedKey, name: &ServerName<'_>) -> bool {
 /// A certificate and its key from two files.
 fn of_files(files: &IdentityFiles) -> Result<Arc<CertifiedKey>, Error> {
     let IdentityFiles { certificates, key } = files;
-    let doing = format!("using the certificate {}", certificates.display());
+    let doing = format!(
+        "using the certificate {} with the key {}",
+        certificates.display(),
+        key.display()
+    );
     let certified = certified(chain(certificates)?, private_key(key)?);
     Ok(Arc::new(certified.map_err(Error::io(&doing))?))
 }
@@ -127,7 +132,19 @@ fn certified(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 ) -> io::Result<CertifiedKey> {
-    CertifiedKey::from_der(chain, key, &provider::default_provider()).map_err(other)
+    let certified = CertifiedKey::from_der(chain, key, &provider::default_provider());
+    certified.map_err(|e| match e {
+        rustls::Error::InconsistentKeys(_) => io::Error::other(
+            "the key is not that of the file's first certificate, which must be the server's own;\n  \
+             those of its issuers follow it",
+        ),
+        // The provider's only error for a key.
+        rustls::Error::General(_) => io::Error::other(
+            "no key of this kind serves: RSA of 2048 to 8192 bits does,\n  \
+             ECDSA of P-256, P-384 or P-521, and Ed25519",
+        ),
+        e => other(e),
+    })
 }
 
 /// A key, and a certificate for `addr` that it signs itself.
@@ -167,8 +184,28 @@ fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
 /// The first key in a file.
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
     let doing = format!("reading the key {}", path.display());
-    let key = PrivateKeyDer::from_pem_file(path).map_err(|e| unreadable(e, "private key"));
-    key.map_err(Error::io(&doing))
+    let read = || {
+        let text = fs::read(path)?;
+        PrivateKeyDer::from_pem_slice(&text).map_err(|e| match is_encrypted(&text) {
+            true => io::Error::other(
+                "it is encrypted, and mbuma asks for no passphrase:\n  \
+                 `openssl pkey -in KEY -out FILE` writes a file without one",
+            ),
+            false => unreadable(e, "private key"),
+        })
+    };
+    read().map_err(Error::io(&doing))
+}
+
+/// Whether PEM holds a key that takes a passphrase: in PKCS #8 (RFC 7468), or in the older form with RFC 1421's header.
+fn is_encrypted(text: &[u8]) -> bool {
+    let marks = [
+        &b"BEGIN ENCRYPTED PRIVATE KEY"[..],
+        b"Proc-Type: 4,ENCRYPTED",
+    ];
+    marks
+        .iter()
+        .any(|mark| text.windows(mark.len()).any(|part| part == *mark))
 }
 
 /// The error for a bad file, without any of its bytes, because it may be a damaged key.

@@ -134,6 +134,36 @@ fn files_that_are_of_no_use_are_named_and_not_shown() {
 }
 
 #[test]
+fn the_error_for_a_key_or_a_chain_says_what_to_do() {
+    // Breaks when the user of an encrypted key, of a chain in the wrong order, or of a key of a kind that does not
+    // serve gets the library's words.
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(["a.test".to_owned()]).expect("a name");
+    let own = params.self_signed(&key).expect("a certificate");
+    let issuer = KeyPair::generate().expect("a key");
+    let issuers = params.self_signed(&issuer).expect("a certificate");
+    let [own, issuers] = [own, issuers].map(|made| pem(made.der(), "CERTIFICATE"));
+    let good = pem(&key.serialize_der(), "PRIVATE KEY");
+    let encrypted = pem(&key.serialize_der(), "ENCRYPTED PRIVATE KEY");
+    let header = "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n\
+                  -----END EC PRIVATE KEY-----\n";
+    let unknown = pem(&[0x30, 0], "PRIVATE KEY");
+    for (c, k, advice) in [
+        (own.clone(), &*encrypted, "openssl pkey"),
+        (own.clone(), header, "openssl pkey"),
+        (
+            format!("{issuers}{own}"),
+            &*good,
+            "must be the server's own",
+        ),
+        (own.clone(), &*unknown, "P-256"),
+    ] {
+        let error = refused(&c, k);
+        assert!(error.contains(advice), "{error}");
+    }
+}
+
+#[test]
 fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
     // Breaks when clients of a second name get the first one's certificate, or those without a name get none.
     let key_of = |names: &[&str]| {

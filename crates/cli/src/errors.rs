@@ -152,6 +152,9 @@ pub(crate) enum SetupStep {
     /// Entering the network namespace to attach to.
     #[error("enter the network namespace")]
     EnterNetNamespace,
+    /// Choosing the stack's address.
+    #[error("take the stack's address")]
+    StackAddress,
     /// Opening the TAP maker.
     #[error("open /dev/net/tun")]
     OpenTun,
@@ -283,6 +286,10 @@ impl Failure {
             (SetupStep::MakeTap, libc::EBUSY) => lines(&[
                 "an interface of that name is there already: choose another with --ifname,",
                 "--tap of `serve`, or tap= of `relay`",
+            ]),
+            (SetupStep::StackAddress, libc::EADDRINUSE) => lines(&[
+                "an interface of the host, or of the namespace, has it: choose another with --address or address=,",
+                "or --gateway of `attach`",
             ]),
             (SetupStep::Route, libc::EEXIST) => {
                 lines(&["the namespace has a default route already: is something else serving it?"])

@@ -31,6 +31,7 @@ use crate::idmap;
 use crate::sys::mount;
 use crate::sys::namespace::{self, NamespaceKind};
 use crate::sys::netdev::NetdevSocket;
+use crate::sys::socket;
 use crate::sys::tap::{self, Offloads};
 pub(crate) use link::GuestLink;
 pub(crate) use own_files::{OwnFile, OwnFiles, hand_over};
@@ -166,6 +167,7 @@ pub(crate) fn answer(to: &Channel, made: Result<TapInterface, Failure>) -> u8 {
 /// Makes the TAP in the caller's network namespace, with the requested number of queues or as many as the kernel gives,
 /// and configures the guest's side of it; or opens an existing one without changes.
 pub(crate) fn make_interface(ifname: &str, net: &NetOpts) -> Result<TapInterface, Failure> {
+    check_stack_address(net)?;
     let taps = open_taps(ifname, net)?;
     let offloads = tap::set_offloads(&taps[0], net.impair.is_none());
     let configured = match net.tap {
@@ -177,6 +179,18 @@ pub(crate) fn make_interface(ifname: &str, net: &NetOpts) -> Result<TapInterface
         offloads,
         configured,
     })
+}
+
+/// Refuses an address of the namespace's own: its kernel would answer in the stack's place.
+fn check_stack_address(net: &NetOpts) -> Result<(), Failure> {
+    let Some(v4) = net.v4() else { return Ok(()) };
+    if socket::is_local(v4.gateway.into()) {
+        return Err(Failure {
+            step: SetupStep::StackAddress,
+            errno: libc::EADDRINUSE,
+        });
+    }
+    Ok(())
 }
 
 /// The interface that its owner configures, now or later.

@@ -142,6 +142,18 @@ pub(crate) fn connect(fd: BorrowedFd<'_>, peer: SocketAddr) -> io::Result<bool> 
     }
 }
 
+/// Whether an interface of this network namespace has the address: a socket sends to it from it. A bind(2) would not
+/// tell, where net.ipv4.ip_nonlocal_bind is set.
+pub(crate) fn is_local(addr: IpAddr) -> bool {
+    let peer = SocketAddr::new(addr, 9);
+    open(Kind::Udp, peer)
+        .and_then(|socket| {
+            connect(socket.as_fd(), peer)?;
+            local_ip(socket.as_fd())
+        })
+        .is_ok_and(|from| from == addr)
+}
+
 /// The address from which a socket sends.
 pub(crate) fn local_ip(fd: BorrowedFd<'_>) -> io::Result<IpAddr> {
     let local = SocketAddr::try_from(net::getsockname(fd)?)?;

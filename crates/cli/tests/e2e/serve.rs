@@ -400,6 +400,20 @@ fn an_interface_of_the_host_serves() {
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     Stats::checked(&ended.err);
     shell("test ! -e /sys/class/net/srv0");
+    // Breaks when it serves at an address where the host itself answers, and each client is refused.
+    let mut own = program(MBUMA);
+    own.args([
+        "serve",
+        &dir,
+        "--tap",
+        "srv1",
+        "--address",
+        "203.0.113.2/24",
+    ]);
+    shell("ip address add 203.0.113.2/32 dev lo");
+    let own = Running::start(own).finish();
+    assert_eq!(own.code, Some(125), "{own:#?}");
+    assert!(own.err.contains("choose another"), "{own:#?}");
     let server = serving(&[&[&*dir], &place[..]].concat());
     shell("test \"$(curl -s -o /dev/null -w '%{http_code}' http://192.0.2.2/.mbuma/)\" = 404");
     // The server has no port on the host. Breaks if it opens one whose clients are all refused.

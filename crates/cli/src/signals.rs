@@ -44,7 +44,11 @@ fn show_locks() -> i32 {
 }
 
 /// A descriptor that is readable when a signal has come.
-pub(crate) struct SignalFd(File);
+pub(crate) struct SignalFd {
+    file: File,
+    /// SIGHUP was ignored when mbuma was started, as under nohup(1). Blocked, it is readable all the same.
+    hup_ignored: bool,
+}
 
 /// One signal that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +85,10 @@ impl SignalFd {
         let mask = set.block()?;
         // Blocked here too, before any thread is made; what comes waits for `of_show_locks`.
         SigSet::of(&[show_locks()]).block()?;
+        let hup_ignored = signal::set_default(libc::SIGHUP)?;
+        if hup_ignored {
+            signal::ignore(libc::SIGHUP)?;
+        }
         // If a process ignores SIGCHLD, its children end without a status.
         let chld_ignored = signal::set_default(libc::SIGCHLD)?;
         // A capture that grows beyond `ulimit -f` ends with an error, not with COMMAND's network.
@@ -90,17 +98,24 @@ impl SignalFd {
             chld_ignored,
             xfsz_ignored,
         };
-        Ok((SignalFd(set.open()?.into()), inherited))
+        let signals = SignalFd {
+            file: set.open()?.into(),
+            hup_ignored,
+        };
+        Ok((signals, inherited))
     }
 
     /// A descriptor for the one that asks for locks, which [`SignalFd::open`] has blocked.
     pub(crate) fn of_show_locks() -> io::Result<SignalFd> {
-        Ok(SignalFd(SigSet::of(&[show_locks()]).open()?.into()))
+        Ok(SignalFd {
+            file: SigSet::of(&[show_locks()]).open()?.into(),
+            hup_ignored: false,
+        })
     }
 
     /// The next signal, without waiting.
     pub(crate) fn read(&self) -> io::Result<Option<SigInfo>> {
-        let next = signal::read(&self.0)?;
+        let next = signal::read(&self.file)?;
         Ok(next.map(|(signo, code)| SigInfo {
             signo,
             from_terminal: code == libc::SI_KERNEL,
@@ -109,13 +124,15 @@ impl SignalFd {
 }
 
 impl SignalFd {
-    /// Reads all pending signals, when there is no COMMAND. Returns whether one of them asks mbuma to end.
+    /// Reads all pending signals, when there is no COMMAND. Returns whether one of them asks mbuma to end; a SIGHUP
+    /// that the caller of mbuma had ignored does not.
     ///
     /// Helpers that have ended are reaped: they have done their work, and nothing depends on their status.
     pub(crate) fn take_in(&self) -> Result<bool, Error> {
         let mut asked = false;
         while let Some(info) = self.read().map_err(Error::io("reading the signals"))? {
-            asked |= info.asks_to_end();
+            let ignored = self.hup_ignored && info.signo == libc::SIGHUP;
+            asked |= info.asks_to_end() && !ignored;
         }
         while let Ok(Some(_)) = process::wait() {}
         Ok(asked)
@@ -124,7 +141,7 @@ impl SignalFd {
 
 impl AsFd for SignalFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.file.as_fd()
     }
 }
 

@@ -1,7 +1,10 @@
 //! A terminal that is closed.
 
+use std::thread::sleep;
+use std::time::Duration;
+
 use crate::common::needs::{guests, programs};
-use crate::common::{MBUMA, Running, program};
+use crate::common::{MBUMA, Running, Scratch, program};
 
 /// Starts mbuma as the leader of a session on a new terminal, closes the terminal, and prints how mbuma ended and
 /// whether COMMAND lives on.
@@ -36,4 +39,27 @@ fn a_closed_terminal_ends_both() {
     let out = Running::start(python).finish().good();
     // 128 and SIGHUP: the status of COMMAND, which that signal ended.
     assert_eq!(out, "mbuma: 129\nCOMMAND: ended\n");
+}
+
+#[test]
+fn a_service_under_nohup_outlives_its_terminal() {
+    // Breaks when an mbuma without COMMAND takes a SIGHUP that its caller had ignored as a request to end: `nohup mbuma
+    // serve ... &` ended with the session that had started it.
+    for (trap, outlives) in [("trap '' HUP", true), ("trap - HUP", false)] {
+        let scratch = Scratch::new();
+        let mut command = program("env");
+        command.args(["--default-signal=HUP", "sh", "-c"]);
+        command.arg(format!("{trap}; exec \"$0\" vm --socket \"$1\""));
+        command.args([MBUMA, &scratch.text("vm.sock")]);
+        let mut vm = Running::start(command);
+        vm.wait_for("listening at");
+        vm.signal("HUP");
+        if outlives {
+            // Time enough to end, if it does.
+            sleep(Duration::from_millis(300));
+            assert!(!vm.has_ended());
+            vm.signal("TERM");
+        }
+        assert_eq!(vm.finish().code, Some(0));
+    }
 }

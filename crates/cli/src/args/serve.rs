@@ -45,6 +45,8 @@ pub(crate) struct ServeOpts {
     pub(crate) dir: Option<PathBuf>,
 
     /// Append a line to FILE for each request, in the combined log format
+    ///
+    /// mbuma keeps FILE open: rotate it by copying and truncating (`copytruncate` of logrotate).
     #[arg(long = "serve-log", value_name = "FILE", requires = "dir")]
     pub(crate) log: Option<PathBuf>,
 
@@ -157,6 +159,8 @@ pub(crate) struct ServeArgs {
     tls: TlsOpts,
 
     /// Append a line to FILE for each request, in the combined log format
+    ///
+    /// mbuma keeps FILE open: rotate it by copying and truncating (`copytruncate` of logrotate).
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 

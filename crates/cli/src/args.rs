@@ -134,10 +134,11 @@ pub(crate) enum Verb {
         A link to mbuma that is called `slirp4netns` does the same."
     )]
     Slirp4netns(slirp4netns::SlirpArgs),
-    /// Do what pasta does for a namespace, by its command line: for container engines
+    /// Do what pasta does, by its command line: run a program in a network of its own, or serve a namespace
     #[command(
         name = "pasta",
-        long_about = "Do what pasta does for a namespace, by its command line: for container engines.\n\n\
+        long_about = "Do what pasta does, by its command line: run a program in a network of its own, with the host's \
+        addresses and open ports; or give such a network to a namespace that a container engine made.\n\n\
         A link to mbuma that is called `pasta` does the same."
     )]
     Pasta(pasta::PastaArgs),

@@ -21,7 +21,7 @@ use std::time::Duration;
 use crate::announce;
 use crate::args::{AttachArgs, AttachTarget, NetOpts};
 use crate::channel::{self, Channel, ChannelMessage};
-use crate::errors::{Error, Failure, SetupStep};
+use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, SetupStep};
 use crate::guest::{self, Guest};
 use crate::launch::receive_guest;
 use crate::lifecycle::{GuestState, Lifecycle};
@@ -61,7 +61,8 @@ impl Announcement {
         }
     }
 
-    fn make(&mut self) -> Result<(), Error> {
+    /// Does it, once.
+    pub(crate) fn make(&mut self) -> Result<(), Error> {
         if let Some(path) = self.pid_file.take() {
             let doing = format!("writing the process number to {}", path.display());
             let text = format!("{}\n", Pid::own().0);
@@ -114,6 +115,18 @@ pub(crate) fn interface_in(
     let (guest, _) = make_guest(ifname, net, &place)?;
     let name = name_of(target, &place.net)?;
     Ok((guest, HeldNetwork::new(place.process, name)))
+}
+
+/// Starts a process in the namespaces of process `pid`, to open ports of the guest's loopback.
+pub(crate) fn start_agent(pid: Pid) -> Result<NamespaceAgent, Error> {
+    let place = AttachPlace::find(&AttachTarget::Pid(pid.0), None)?;
+    let agent_main = |channel| match place.enter_untraced() {
+        Ok(()) => namespace_agent::main(&channel),
+        // The caller finds the channel closed.
+        Err(_) => EXIT_OWN_FAILURE,
+    };
+    let (_, channel) = channel::fork(agent_main).map_err(Failure::at(SetupStep::Child))?;
+    NamespaceAgent::meet(channel)
 }
 
 /// The path to watch, if the target is one.
@@ -228,7 +241,13 @@ impl AttachPlace {
         })
     }
 
-    /// Moves the calling process there.
+    /// Moves the calling process there. Root of the namespace's user namespace may trace every process in it, but not
+    /// this one, which has files of the host open.
+    fn enter_untraced(&self) -> Result<(), Failure> {
+        process::refuse_tracing().map_err(Failure::at(SetupStep::Child))?;
+        self.enter()
+    }
+
     fn enter(&self) -> Result<(), Failure> {
         if let Some(user) = &self.user {
             namespace::enter(user, NamespaceKind::User)
@@ -282,14 +301,10 @@ fn make_guest(
 
 /// The helper, from the fork to its exit code.
 fn helper_main(ifname: &str, net: &NetOpts, place: &AttachPlace, channel: &Channel) -> u8 {
-    // Root of the namespace's user namespace may trace every process in it: this one has files of the host open.
-    let made = process::refuse_tracing()
-        .map_err(Failure::at(SetupStep::Child))
-        .and_then(|()| place.enter())
-        .and_then(|()| {
-            sandbox::keep_only(Kept::NetworkSetup);
-            guest::make_interface(ifname, net)
-        });
+    let made = place.enter_untraced().and_then(|()| {
+        sandbox::keep_only(Kept::NetworkSetup);
+        guest::make_interface(ifname, net)
+    });
     match guest::answer(channel, made) {
         0 if !net.loopback.is_empty() => namespace_agent::main(channel),
         code => code,

@@ -25,6 +25,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::args::{NetOpts, RunArgs};
+use crate::attach::{self, Announcement};
 use crate::channel::{Channel, ChannelMessage};
 use crate::child::Child;
 use crate::child::guard::Guard;
@@ -34,6 +35,7 @@ use crate::guest::{self, Guest, GuestEnd, GuestLink, OwnFiles};
 use crate::idmap;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::monitor;
+use crate::namespace_agent::NamespaceAgent;
 use crate::say;
 use crate::signals::{Inherited, SignalFd};
 use crate::sys::namespace::{self, NamespaceKind};
@@ -42,9 +44,19 @@ use crate::sys::{fd, mount, tap};
 
 /// Runs COMMAND, with a gateway of its own, to its end. Returns the status to exit with.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Error> {
+    serve(args, Announcement::default())
+}
+
+/// The same, with an announcement when the network is up.
+pub(crate) fn serve(args: &RunArgs, announcement: Announcement) -> Result<u8, Error> {
     let (signals, inherited) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
     let (guest, child, files) = start(args, &signals, inherited)?;
-    let mut lifecycle = CommandEnds::new(child, signals, &args.command, files);
+    let agent = (!args.net.loopback.is_empty()).then(|| attach::start_agent(child.pid()));
+    let mut lifecycle = CommandEnds {
+        agent: agent.transpose()?,
+        announcement,
+        ..CommandEnds::new(child, signals, &args.command, files)
+    };
     let failed = monitor::serve(guest, &args.net, &mut lifecycle)?;
     let status = lifecycle.end();
     Ok(if failed == 0 { status } else { failed })
@@ -199,6 +211,8 @@ pub(crate) struct CommandEnds<'a> {
     signals: SignalFd,
     command: &'a [OsString],
     files: Option<OwnFiles>,
+    announcement: Announcement,
+    agent: Option<NamespaceAgent>,
 }
 
 impl<'a> CommandEnds<'a> {
@@ -214,6 +228,8 @@ impl<'a> CommandEnds<'a> {
             signals,
             command,
             files,
+            announcement: Announcement::default(),
+            agent: None,
         }
     }
 
@@ -225,7 +241,12 @@ impl<'a> CommandEnds<'a> {
 
 impl Lifecycle for CommandEnds<'_> {
     fn up(&mut self) -> Result<(), Error> {
+        self.announcement.make()?;
         self.child.release(self.command)
+    }
+
+    fn take_agent(&mut self) -> Option<NamespaceAgent> {
+        self.agent.take()
     }
 
     fn fds(&self) -> Vec<BorrowedFd<'_>> {

@@ -1,4 +1,4 @@
-//! `attach` by the command line of pasta: in the background, once the network is up.
+//! `run` or `attach` by the command line of pasta; `attach` goes to the background once the network is up.
 //!
 //! ```text
 //!   as started:  forks ------------> daemon: a session of its own, attach
@@ -16,12 +16,17 @@ use crate::args::pasta::PastaArgs;
 use crate::attach::{self, Announcement};
 use crate::channel::{self, Channel, ChannelMessage};
 use crate::errors::{EXIT_OWN_FAILURE, Error};
+use crate::launch;
 use crate::say;
 use crate::sys::fd;
 use crate::sys::process::{self, Change, Pidfd};
 
-/// Serves the namespace. Returns when the network is up or, in the foreground, at the end.
+/// Runs COMMAND to its end; or serves the namespace, and returns when the network is up or, in the foreground, at the
+/// end.
 pub(crate) fn run(args: &PastaArgs) -> Result<u8, Error> {
+    if let Some(run) = args.to_run().map_err(Error::Usage)? {
+        return launch::serve(&run, announcement(args, None));
+    }
     let Some(mut attach) = args.to_attach().map_err(Error::Usage)? else {
         return Ok(0);
     };

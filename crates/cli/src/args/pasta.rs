@@ -1,13 +1,14 @@
-//! The command line of pasta, as rootlesskit and podman 5 write it, turned into that of `attach`.
+//! The command line of pasta, as rootlesskit, podman 5 and people write it, turned into that of `attach` or of `run`.
 //!
 //! | pasta | here |
 //! |---|---|
-//! | to the background once ready, unless `--foreground` | the same |
+//! | to the background once ready, unless `--foreground` or with a command | the same |
 //! | an option that is given again replaces the earlier one, but for lists | the same |
 //! | addresses, and what means the host | the same ([`network`]) |
 //! | `-t`, `-u`, `-T`, `-U`: `none`, `auto`, lists and ranges | the same ([`ports`]); `all` is an error |
-//! | without `--config-net`: DHCP | an error |
-//! | a command | an error: `mbuma run` runs it |
+//! | without `--config-net`: DHCP | an error; a command's interface is always configured |
+//! | a command, or a shell, in a new user and network namespace | the same, by `run` |
+//! | a command in a new PID namespace, without `--no-pidns` | it sees the host's processes |
 //!
 //! The options of later releases are known too. Where two releases differ, `-D` is the older one's: the host's name
 //! servers behind `--dns-forward`, which the newer one calls `--dns-host`.
@@ -19,11 +20,13 @@ mod network;
 mod ports;
 mod refused;
 
+use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use super::{
-    AttachArgs, AttachTarget, IgnoredProtocols, NetOpts, OutboundAddr, Proto, PublishRange, names,
+    AttachArgs, AttachTarget, IgnoredProtocols, NetOpts, OutboundAddr, Proto, PublishRange,
+    RunArgs, names,
 };
 use network::{GivenAddr, HostRoutes, MappedAddr};
 use ports::NamedPorts;
@@ -36,20 +39,30 @@ const MTU_DEFAULT: u16 = 65_520;
 const MTU_OF_KERNEL: u16 = 1500;
 /// The directory in which `ip netns` keeps names.
 const NAMES: &str = "/run/netns";
-/// Told to users who want the namespace made too.
-const MAKES_ONE: &str =
-    "mbuma pasta serves one that is there already; `mbuma run -- COMMAND` makes one for COMMAND";
+/// Unless $SHELL names another.
+const SHELL_DEFAULT: &str = "/bin/sh";
 
 /// The command line of pasta.
 #[derive(Debug, clap::Args)]
 #[command(disable_version_flag = true, args_override_self = true)]
+#[command(
+    override_usage = "mbuma pasta [OPTIONS] [COMMAND [ARG]...]\n       mbuma pasta [OPTIONS] PID\n       \
+                      mbuma pasta [OPTIONS] --netns <PATH|NAME>"
+)]
 pub(crate) struct PastaArgs {
-    /// A process in the network namespace
-    #[arg(value_name = "PID", value_parser = process)]
-    pid_of: Option<i32>,
+    /// A process in the network namespace; or a program to run, as root of a new user and network namespace
+    ///
+    /// Without one and without --netns: $SHELL. mbuma exits with its status, and configures its interface also without
+    /// --config-net. Its /etc/resolv.conf names the address of --dns-forward, or else the gateway, as its name server.
+    #[arg(
+        value_name = "PID|COMMAND",
+        trailing_var_arg = true,
+        conflicts_with = "netns"
+    )]
+    operands: Vec<OsString>,
 
     /// The network namespace: a file, or a name that `ip netns` gave
-    #[arg(long, value_name = "PATH|NAME", conflicts_with = "pid_of")]
+    #[arg(long, value_name = "PATH|NAME")]
     netns: Option<PathBuf>,
 
     /// The user namespace to enter
@@ -63,6 +76,10 @@ pub(crate) struct PastaArgs {
     /// Go on when the namespace's name is removed, or its process has ended
     #[arg(long)]
     no_netns_quit: bool,
+
+    /// Keep the program in mbuma's own PID namespace, which is always so
+    #[arg(long)]
+    no_pidns: bool,
 
     /// Configure the interface in the namespace
     #[arg(long)]
@@ -117,15 +134,16 @@ pub(crate) struct PastaArgs {
     #[arg(long, value_name = "ADDR")]
     dns_forward: Vec<IpAddr>,
 
-    /// Forward these names to this name server instead of the host's. May be repeated. `none`: answer no names
+    /// Forward names to this name server instead of the host's. May be repeated. `none`: answer no names
     #[arg(short = 'D', long, visible_alias = "dns-host", value_name = "ADDR|none", value_parser = network::server)]
     dns: Vec<MappedAddr>,
 
-    /// Have a guest that asks by DHCP search names in these domains, with spaces between them; or `none`
+    /// Have the program, or a guest that asks by DHCP, search names in these domains, with spaces between them; or
+    /// `none`
     #[arg(short = 'S', long, value_name = "LIST", value_parser = domains)]
     search: Option<Domains>,
 
-    /// Name a guest that asks by DHCP
+    /// Name the program's host, or a guest that asks by DHCP
     #[arg(short = 'H', long, value_name = "NAME", value_parser = names::host_name)]
     hostname: Option<String>,
 
@@ -267,7 +285,7 @@ impl PastaArgs {
     /// The options of `attach`; `None` if only the version was requested.
     ///
     /// # Errors
-    /// An option is not supported, or there is no namespace.
+    /// An option is not supported.
     pub(crate) fn to_attach(&self) -> Result<Option<AttachArgs>, String> {
         if self.version {
             let version = env!("CARGO_PKG_VERSION");
@@ -275,7 +293,12 @@ impl PastaArgs {
             return Ok(None);
         }
         self.refused.check()?;
-        let target = self.target()?;
+        let Some(target) = self.target() else {
+            return Ok(None);
+        };
+        if self.no_pidns {
+            return Err("--no-pidns is for a program that mbuma starts".to_owned());
+        }
         if !self.config_net {
             return Err(
                 "without --config-net the guest would ask by DHCP, which mbuma does not answer for a guest \
@@ -283,17 +306,7 @@ impl PastaArgs {
                     .to_owned(),
             );
         }
-        let host = HostRoutes::find(self);
-        let (publish, loopback) = self.ports()?;
-        let net = NetOpts {
-            publish,
-            loopback,
-            ..self.network(&host)?
-        };
-        let ifname = self.guest_ifname(&host)?;
-        if self.debug && !self.quiet {
-            crate::say(&network::description(&ifname, &net));
-        }
+        let (ifname, net) = self.interface_and_network()?;
         Ok(Some(AttachArgs {
             target,
             ifname,
@@ -305,15 +318,70 @@ impl PastaArgs {
         }))
     }
 
-    fn target(&self) -> Result<AttachTarget, String> {
-        match (&self.netns, self.pid_of) {
+    /// The options of `run`; `None` if only the version was requested, or a namespace is named.
+    ///
+    /// # Errors
+    /// An option is not supported.
+    pub(crate) fn to_run(&self) -> Result<Option<RunArgs>, String> {
+        if self.version || self.target().is_some() {
+            return Ok(None);
+        }
+        self.refused.check()?;
+        if self.netns_only || self.userns.is_some() {
+            return Err(
+                "--netns-only, --userns: the program's namespaces are new, unless a PID or --netns names them"
+                    .to_owned(),
+            );
+        }
+        let (ifname, net) = self.interface_and_network()?;
+        let search = self
+            .search
+            .clone()
+            .map(|Domains(all)| match all.is_empty() {
+                true => vec![".".to_owned()],
+                false => all,
+            });
+        Ok(Some(RunArgs {
+            map_root: true,
+            ifname,
+            hostname: self.hostname.clone(),
+            add_host: Vec::new(),
+            search: search.unwrap_or_default(),
+            network: None,
+            net,
+            command: match &*self.operands {
+                [] => vec![shell()],
+                command => command.to_vec(),
+            },
+        }))
+    }
+
+    /// The guest's interface, and its network.
+    fn interface_and_network(&self) -> Result<(String, NetOpts), String> {
+        let host = HostRoutes::find(self);
+        let (publish, loopback) = self.ports()?;
+        let net = NetOpts {
+            publish,
+            loopback,
+            ..self.network(&host)?
+        };
+        let ifname = self.guest_ifname(&host)?;
+        if self.debug && !self.quiet {
+            crate::say(&network::description(&ifname, &net));
+        }
+        Ok((ifname, net))
+    }
+
+    /// The namespace that is there already, if one is named.
+    fn target(&self) -> Option<AttachTarget> {
+        match (&self.netns, &*self.operands) {
             // A name, as `ip netns` has it, is no path.
             (Some(name), _) if name.components().count() == 1 && !name.exists() => {
-                Ok(AttachTarget::Path(Path::new(NAMES).join(name)))
+                Some(AttachTarget::Path(Path::new(NAMES).join(name)))
             }
-            (Some(path), _) => Ok(AttachTarget::Path(path.clone())),
-            (None, Some(pid)) => Ok(AttachTarget::Pid(pid)),
-            (None, None) => Err(format!("which namespace? {MAKES_ONE}")),
+            (Some(path), _) => Some(AttachTarget::Path(path.clone())),
+            (None, [word]) => process(word).map(AttachTarget::Pid),
+            (None, _) => None,
         }
     }
 
@@ -372,10 +440,16 @@ impl PastaArgs {
     }
 }
 
-/// A process number, where pasta itself also takes a command.
-fn process(text: &str) -> Result<i32, String> {
-    let pid = text.parse().ok().filter(|pid| *pid > 0);
-    pid.ok_or_else(|| format!("it is not a process number: which namespace? {MAKES_ONE}"))
+/// A process number; any other word is a command.
+fn process(word: &OsStr) -> Option<i32> {
+    let pid = word.to_str()?.parse().ok();
+    pid.filter(|pid| *pid > 0)
+}
+
+/// The user's shell.
+fn shell() -> OsString {
+    let named = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+    named.unwrap_or_else(|| SHELL_DEFAULT.into())
 }
 
 /// The interface's MTU.

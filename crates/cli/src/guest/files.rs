@@ -18,6 +18,9 @@ use crate::sys::mount;
 
 /// Installs our name server, and the requested hosts.
 pub(super) fn own_resolv_conf(args: &RunArgs) -> io::Result<Option<OwnFile>> {
+    if args.net.no_dns {
+        return Ok(None);
+    }
     let v6 = args.net.v6().and_then(|v6| v6.dns).map(IpAddr::from);
     let v4 = args.net.v4().map(|v4| v4.dns.into());
     // One server only: of several, some C libraries ask all at once, and others wait for each.

@@ -262,3 +262,52 @@ fn pasta_outlives_its_namespaces_name_if_asked_to() {
     running.signal("TERM");
     assert_eq!(running.finish().code, Some(0));
 }
+
+#[test]
+fn pasta_runs_a_command_or_a_shell() {
+    // Breaks when `pasta COMMAND` loses the command's status, does not give it the host's address and names, or leaves
+    // out ports between the two loopbacks or from the host's neighbours.
+    needs!(guests(), root(), ip6(), programs(&["curl"]));
+    on_test_host!();
+    let host = PastaHost::new();
+    let far = far_server();
+    let mut command = program("python3");
+    let serve = "-I -S -u -m http.server 7001 --bind 127.0.0.1 --directory /run/netns";
+    command.args(serve.split(' '));
+    let near = Running::start(command);
+    near.wait_for("Serving");
+    let script = "ip -o -4 addr show dev near0 | awk '{print $4}'
+                  id -u
+                  grep nameserver /etc/resolv.conf
+                  curl -sS http://198.51.100.2:8000/ | grep -c far
+                  curl -sS http://127.0.0.1:7001/ | grep -c far
+                  exit 7";
+    let pid = host.scratch.text("pid");
+    let mut command = program(&host.pasta);
+    command.args([
+        "-t", "none", "-u", "none", "--pid", &pid, "sh", "-c", script,
+    ]);
+    let out = Running::start(command).finish();
+    assert_eq!(
+        out.out, "198.51.100.1/32\n0\nnameserver 198.51.100.3\n1\n1\n",
+        "{}",
+        out.err
+    );
+    assert_eq!(out.code, Some(7));
+    assert!(fs::read_to_string(&pid).is_ok_and(|text| text.trim().parse::<u32>().is_ok()));
+    // A server of the command's, found by looking, at the host's address.
+    let mut command = program(&host.pasta);
+    let serve =
+        "-u none -T none -U none python3 -I -S -u -m http.server 7002 --directory /run/netns";
+    command.args(serve.split(' '));
+    let inside = Running::start(command);
+    inside.wait_for("Serving");
+    let get = "curl -sS -m 9 http://198.51.100.1:7002/ 2>/dev/null | grep -c far || true";
+    wait_until("the port", || in_netns("far", get) == "1\n");
+    inside.signal("TERM");
+    inside.finish();
+    let mut command = program(&host.pasta);
+    command.env("SHELL", "/bin/true").arg("-q");
+    assert_eq!(Running::start(command).finish().code, Some(0));
+    drop((near, far));
+}

@@ -121,14 +121,16 @@ impl PastaArgs {
         let begin = self.dns.iter().rposition(|one| *one == MappedAddr::None);
         let behind = &self.dns[begin.map_or(0, |at| at + 1)..];
         let servers: Vec<_> = behind.iter().filter_map(|one| one.addr()).collect();
-        if let (Some(server), []) = (servers.first(), &*self.dns_forward) {
+        // A program of mbuma's own asks the gateway otherwise.
+        let forwards = !self.dns_forward.is_empty() || self.target().is_none();
+        if let Some(server) = servers.first().filter(|_| !forwards) {
             return Err(format!(
                 "-D, --dns-host {server}: without --dns-forward no question leads there: give --dns-forward ADDR, and \
                  the guest ADDR as its name server"
             ));
         }
         let none = begin.is_some() && servers.is_empty();
-        Ok((servers, none || self.dns_forward.is_empty()))
+        Ok((servers, none || !forwards))
     }
 
     /// Values for a guest that asks.
@@ -142,6 +144,10 @@ impl PastaArgs {
             (self.dhcp_dns, "--dhcp-dns"),
             (self.dhcp_search, "--dhcp-search"),
         ];
+        if self.target().is_none() {
+            // Its names are in files.
+            return Ok(DhcpOpts::default());
+        }
         let mut given = given.into_iter().filter(|(given, _)| *given);
         match given.next().filter(|_| v4.routed || self.no_dhcp) {
             Some((_, option)) => Err(format!(

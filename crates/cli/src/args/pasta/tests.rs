@@ -79,16 +79,37 @@ fn lines_of_engines_mean_what_they_mean_to_pasta() {
         .collect();
     assert_eq!(ports, ["127.0.0.1:8083:80"]);
     let path = PathBuf::from("/run/user/1001/netns/netns-1");
-    assert_eq!(podman.target(), Ok(AttachTarget::Path(path)));
+    assert_eq!(podman.target(), Some(AttachTarget::Path(path)));
 }
 
 #[test]
-fn a_command_is_sent_to_run() {
-    // Breaks when a user who types `pasta COMMAND` does not learn which verb makes a namespace.
-    let error = Args::try_parse_from(["mbuma", "pasta", "ls"]).expect_err("not a process");
-    assert!(error.to_string().contains("mbuma run -- "), "{error}");
-    let error = args("--quiet").to_attach().expect_err("no namespace");
-    assert!(error.contains("mbuma run -- "), "{error}");
+fn a_command_is_run() {
+    // Breaks when `pasta COMMAND` takes the command's options for its own, a command for a process, or a namespace for
+    // a command; or when it does not get pasta's ports, names and root.
+    let run = |line: &str| args(line).to_run().expect("usable");
+    let made = run("-4 -a 192.0.2.2 -H web -S none ls -t x").expect("a command");
+    assert_eq!(made.command, ["ls", "-t", "x"]);
+    assert_eq!(
+        (made.hostname.as_deref(), &*made.search),
+        (Some("web"), &[".".to_owned()][..])
+    );
+    assert!(made.map_root && !made.net.no_dns);
+    let both = [Proto::Tcp, Proto::Udp];
+    assert_eq!(made.net.loopback.follow_guest, both);
+    assert_eq!(made.net.loopback.follow_host, both);
+    assert_eq!(run("-q").expect("a shell").command.len(), 1);
+    assert_eq!(run("1 2").expect("a command").command, ["1", "2"]);
+    assert!(run("-D none ls").expect("a command").net.no_dns);
+    assert_eq!(run("-D 192.0.2.9 ls").expect("a command").net.dns.len(), 1);
+    for line in ["4711", "--netns blue", "--version"] {
+        assert!(run(line).is_none(), "{line}");
+    }
+    for wrong in ["--netns-only ls", "--userns /x ls", "--trace ls"] {
+        assert!(args(wrong).to_run().is_err(), "{wrong}");
+    }
+    assert!(args("--config-net --no-pidns 1").to_attach().is_err());
+    let both = ["mbuma", "pasta", "--netns", "blue", "ls"];
+    assert!(Args::try_parse_from(both).is_err());
 }
 
 #[test]
@@ -204,7 +225,6 @@ fn what_is_not_there_yet_is_refused() {
         "--config-net -U all 1",
         "1",
         "--config-net -t ~25 1",
-        "--config-net",
     ] {
         assert!(args(line).to_attach().is_err(), "{line}");
     }

@@ -188,9 +188,9 @@ fn addresses_are_the_hosts_but_for_those_that_are_given() {
         "--map-host-loopback ::1",
         "--map-guest-addr 224.0.0.1",
     ] {
-        let words = ["mbuma", "pasta", "--config-net", "1"].into_iter();
-        let parsed =
-            <crate::args::Args as clap::Parser>::try_parse_from(words.chain(wrong.split(' ')));
+        let words = ["mbuma", "pasta", "--config-net"].into_iter();
+        let words = words.chain(wrong.split(' ')).chain(["1"]);
+        let parsed = <crate::args::Args as clap::Parser>::try_parse_from(words);
         let refused = parsed.is_err() || try_network(wrong, &both()).is_err();
         assert!(refused, "{wrong}");
     }

@@ -23,7 +23,6 @@ use crate::args::{AttachArgs, AttachTarget, NetOpts};
 use crate::channel::{self, Channel, ChannelMessage};
 use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, SetupStep};
 use crate::guest::{self, Guest};
-use crate::launch::receive_guest;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::monitor;
 use crate::namespace_agent::{self, NamespaceAgent};
@@ -294,7 +293,7 @@ fn make_guest(
 ) -> Result<(Guest, Option<NamespaceAgent>), Error> {
     let (_, channel) = channel::fork(|channel| helper_main(ifname, net, place, &channel))
         .map_err(Failure::at(SetupStep::Child))?;
-    let guest = receive_guest(&channel, ifname, net)?;
+    let guest = guest::receive(&channel, ifname, net)?;
     let agent = (!net.loopback.is_empty()).then(|| NamespaceAgent::meet(channel));
     Ok((guest, agent.transpose()?))
 }

@@ -26,8 +26,9 @@ use wire::MacAddr;
 use crate::addressing::{Addressing, Addressing6};
 use crate::args::{NetOpts, RunArgs, TapUse};
 use crate::channel::{Channel, ChannelMessage, ConfiguredInterface};
-use crate::errors::{EXIT_OWN_FAILURE, Failure, SetupStep};
+use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, SetupStep};
 use crate::idmap;
+use crate::say;
 use crate::sys::mount;
 use crate::sys::namespace::{self, NamespaceKind};
 use crate::sys::netdev::NetdevSocket;
@@ -162,6 +163,45 @@ pub(crate) fn answer(to: &Channel, made: Result<TapInterface, Failure>) -> u8 {
         Err(failure) => to.send(&ChannelMessage::Failed(failure), None),
     };
     if said.is_ok() { 0 } else { EXIT_OWN_FAILURE }
+}
+
+/// Waits for the guest that the child makes. Prints the steps that failed and are not necessary.
+pub(crate) fn receive(channel: &Channel, ifname: &str, net: &NetOpts) -> Result<Guest, Error> {
+    match channel.recv_all().map_err(Failure::at(SetupStep::Child))? {
+        Some((
+            ChannelMessage::Ready {
+                offloads,
+                interface,
+                warnings,
+            },
+            taps,
+        )) if !taps.is_empty() => {
+            warnings
+                .iter()
+                .for_each(|warning| say(&format!("warning: {warning}")));
+            Ok(Guest {
+                link: GuestLink::Taps(taps),
+                offloads,
+                loopback: interface.loopback,
+                mtu: net.mtu(),
+                ends: GuestEnd::new(ifname, interface.mac, net, interface.ip6),
+            })
+        }
+        other => Err(not_ready(other.map(|(message, _)| message))),
+    }
+}
+
+/// The reason why the child's message is missing.
+pub(crate) fn not_ready(said: Option<ChannelMessage>) -> Error {
+    match said {
+        Some(ChannelMessage::Failed(failure)) => failure.into(),
+        // It ended without a message, so a signal ended it.
+        _ => Failure {
+            step: SetupStep::Child,
+            errno: libc::ECHILD,
+        }
+        .into(),
+    }
 }
 
 /// Makes the TAP in the caller's network namespace, with the requested number of queues or as many as the kernel gives,

@@ -24,19 +24,18 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::args::{NetOpts, RunArgs};
+use crate::args::RunArgs;
 use crate::attach::{self, Announcement};
 use crate::channel::{Channel, ChannelMessage};
 use crate::child::Child;
 use crate::child::guard::Guard;
 use crate::descendants;
 use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, SetupStep};
-use crate::guest::{self, Guest, GuestEnd, GuestLink, OwnFiles};
+use crate::guest::{self, Guest, OwnFiles};
 use crate::idmap;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::monitor;
 use crate::namespace_agent::NamespaceAgent;
-use crate::say;
 use crate::signals::{Inherited, SignalFd};
 use crate::sys::namespace::{self, NamespaceKind};
 use crate::sys::process::{self, Pid};
@@ -73,7 +72,9 @@ pub(crate) fn start(
     let spared = descendants::children();
     let become_command = |channel: &Channel, parent| child_main(args, &inherited, parent, channel);
     let guard = Guard::start(signals, become_command).map_err(Failure::at(SetupStep::Child))?;
-    let introduced = guard.introduction()?.ok_or_else(|| not_ready(None))?;
+    let introduced = guard
+        .introduction()?
+        .ok_or_else(|| guest::not_ready(None))?;
     let child = Child::new(guard, introduced, spared);
     // COMMAND has its own copies by now.
     fd::let_go_of_stdio().map_err(Error::io("opening /dev/null"))?;
@@ -86,7 +87,7 @@ pub(crate) fn start(
         .send(&ChannelMessage::Mapped, None)
         .map_err(failed)?;
     let files = OwnFiles::receive(child.channel()?, child.pid())?;
-    let guest = receive_guest(child.channel()?, &args.ifname, &args.net)?;
+    let guest = guest::receive(child.channel()?, &args.ifname, &args.net)?;
     Ok((guest, child, files))
 }
 
@@ -98,50 +99,7 @@ fn expect_user_namespace(child: &Child) -> Result<(), Error> {
         .map_err(Failure::at(SetupStep::Child))?
     {
         Some((ChannelMessage::UserNamespace, _)) => Ok(()),
-        other => Err(not_ready(other.map(|(message, _)| message))),
-    }
-}
-
-/// Waits for the guest that the child makes. Prints the steps that failed and are not necessary.
-pub(crate) fn receive_guest(
-    channel: &Channel,
-    ifname: &str,
-    net: &NetOpts,
-) -> Result<Guest, Error> {
-    match channel.recv_all().map_err(Failure::at(SetupStep::Child))? {
-        Some((
-            ChannelMessage::Ready {
-                offloads,
-                interface,
-                warnings,
-            },
-            taps,
-        )) if !taps.is_empty() => {
-            warnings
-                .iter()
-                .for_each(|warning| say(&format!("warning: {warning}")));
-            Ok(Guest {
-                link: GuestLink::Taps(taps),
-                offloads,
-                loopback: interface.loopback,
-                mtu: net.mtu(),
-                ends: GuestEnd::new(ifname, interface.mac, net, interface.ip6),
-            })
-        }
-        other => Err(not_ready(other.map(|(message, _)| message))),
-    }
-}
-
-/// The reason why the child's message is missing.
-pub(crate) fn not_ready(said: Option<ChannelMessage>) -> Error {
-    match said {
-        Some(ChannelMessage::Failed(failure)) => failure.into(),
-        // It ended without a message, so a signal ended it.
-        _ => Failure {
-            step: SetupStep::Child,
-            errno: libc::ECHILD,
-        }
-        .into(),
+        other => Err(guest::not_ready(other.map(|(message, _)| message))),
     }
 }
 

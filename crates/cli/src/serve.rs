@@ -16,7 +16,6 @@ use crate::attach::{self, Announcement};
 use crate::channel::{self, Channel};
 use crate::errors::{Error, Failure, SetupStep};
 use crate::guest::{self, Guest};
-use crate::launch::receive_guest;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::monitor;
 use crate::sandbox::{self, Kept};
@@ -67,7 +66,7 @@ pub(crate) fn interface_here(ifname: &str, net: &mut NetOpts) -> Result<Guest, E
     }
     let forked = channel::fork(|channel| helper_main(ifname, net, &channel));
     let (_, channel) = forked.map_err(Failure::at(SetupStep::Child))?;
-    receive_guest(&channel, ifname, net)
+    guest::receive(&channel, ifname, net)
 }
 
 /// The helper, from the fork to its exit code.

@@ -82,7 +82,7 @@ impl OwnFiles {
                 let files = hosts.into_iter().zip(mounts);
                 files.map(|(host, mount)| OwnFile { host, mount }).collect()
             }
-            other => return Err(crate::launch::not_ready(other.map(|(message, _)| message))),
+            other => return Err(super::not_ready(other.map(|(message, _)| message))),
         };
         // If they can't be watched, they stay as they are.
         Ok(OwnFiles::begin(files, pid).ok().flatten())

@@ -6,8 +6,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The addresses at which clouds hand out a machine's credentials. All clouds have 169.254.169.254 besides, which is
-/// prohibited as a link-local address.
+/// The addresses at which clouds hand out a machine's credentials. Most clouds use 169.254.169.254,
+/// which is prohibited as a link-local address.
 const METADATA: [IpAddr; 7] = [
     // Alibaba, Azure (its wire server), Oracle (the older address).
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),

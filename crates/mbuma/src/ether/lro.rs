@@ -18,7 +18,7 @@
 //! | not TCP, a fragment, or with IP options or extension headers | passes at once |
 //! | with SYN, FIN, RST or URG, without data, with other options than timestamps | passes, after what its connection had before |
 //! | with PSH, or shorter than the pieces before it | ends a merge |
-//! | with another acknowledgement, window, timestamp, TTL or ECN mark than the pieces before it | begins another merge |
+//! | with another acknowledgement, window, timestamp, TTL, flow label or ECN mark than the pieces before it | begins another merge |
 //!
 //! Segments of one connection stay in order. A batch of one frame, and an interface whose packets the stack forwards,
 //! pass unmerged: a forwarded packet would be summed, merged and cut again in vain.

@@ -32,6 +32,7 @@ pub(super) struct Agreed {
     pub(super) layout: Layout,
     tos: u8,
     ttl: u8,
+    flow_label: u32,
     /// Without PSH.
     flags: TcpFlags,
     ack: SeqNum,
@@ -53,6 +54,8 @@ struct Ip {
     header_len: usize,
     tos: u8,
     ttl: u8,
+    /// 0 over IPv4.
+    flow_label: u32,
     may_fragment: bool,
 }
 
@@ -129,6 +132,7 @@ impl Agreed {
             layout,
             tos: ip.tos,
             ttl: ip.ttl,
+            flow_label: ip.flow_label,
             flags: flags - TcpFlags::PSH,
             ack: tcp.ack(),
             window: tcp.window(),
@@ -200,6 +204,7 @@ fn v4(bytes: &[u8], len: usize, trusted: bool) -> Option<(Ip, TcpView<'_>, Ends)
         header_len: Ipv4Header::LEN,
         tos: view.tos(),
         ttl: view.ttl(),
+        flow_label: 0,
         // Ids of such packets matter (RFC 6864 4), and those of the pieces are lost.
         may_fragment: !view.df(),
     };
@@ -225,6 +230,7 @@ fn v6<'a>(bytes: &'a [u8], len: usize, ifp: &Ifnet) -> Option<(Ip, TcpView<'a>, 
         header_len: Ipv6Header::LEN,
         tos: view.class(),
         ttl: view.hop_limit(),
+        flow_label: view.flow_label(),
         may_fragment: false,
     };
     Some((ip, tcp, Ends::V6(pair, ifp.index.0)))

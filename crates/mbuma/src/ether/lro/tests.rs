@@ -42,6 +42,7 @@ struct Frame {
     df: bool,
     tos: u8,
     ttl: u8,
+    flow_label: u32,
     seq: u32,
     ack: u32,
     flags: TcpFlags,
@@ -60,6 +61,7 @@ impl Default for Frame {
             df: true,
             tos: 0,
             ttl: 64,
+            flow_label: 0,
             seq: 0,
             ack: 7,
             flags: TcpFlags::ACK,
@@ -106,7 +108,7 @@ impl Frame {
                 hop_limit: self.ttl,
                 src,
                 dst,
-                flow_label: 0,
+                flow_label: self.flow_label,
             };
             ip.emit(&mut out[l3..]);
             wire::pseudo_header_v6(src, dst, IpProto::TCP, u32::from(payload_len))
@@ -340,6 +342,38 @@ fn only_segments_that_say_the_same_are_merged() {
     for (what, frame) in differing {
         assert_eq!(count(&[first.clone(), frame]), 2, "{what}");
     }
+    let first6 = Frame {
+        is_ip6: true,
+        flow_label: 0x12345,
+        ..first.clone()
+    };
+    assert_eq!(count(&[first6.clone(), first6.next()]), 1);
+    let differing6 = [
+        (
+            "flow label",
+            Frame {
+                flow_label: 0x12344,
+                ..first6.next()
+            },
+        ),
+        (
+            "traffic class",
+            Frame {
+                tos: 0x80,
+                ..first6.next()
+            },
+        ),
+        (
+            "hop limit",
+            Frame {
+                ttl: 63,
+                ..first6.next()
+            },
+        ),
+    ];
+    for (what, frame) in differing6 {
+        assert_eq!(count(&[first6.clone(), frame]), 2, "{what} over IPv6");
+    }
     let with = |value| Frame {
         options: timestamps(value),
         ..first.clone()
@@ -440,7 +474,7 @@ fn frames() -> impl Strategy<Value = Vec<Frame>> {
             any::<bool>(),
             prop::sample::select(vec![0usize, 63, 64, 500, 536, 1400]),
         ),
-        (rarely(), rarely(), rarely(), rarely(), rarely()),
+        (rarely(), rarely(), rarely(), rarely(), rarely(), rarely()),
     );
     prop::collection::vec(step, 1..120).prop_map(|steps| {
         let mut flows: Vec<Frame> = (0..10)
@@ -452,13 +486,14 @@ fn frames() -> impl Strategy<Value = Vec<Frame>> {
                 ..Frame::default()
             })
             .collect();
-        type Step = ((u16, bool, usize), (u8, u8, u8, u8, u8));
-        let one = |((flow, same, data), (gap, ack, kind, options, tos)): Step| {
+        type Step = ((u16, bool, usize), (u8, u8, u8, u8, u8, u8));
+        let one = |((flow, same, data), (gap, ack, kind, options, tos, label)): Step| {
             let last: &mut Frame = &mut flows[usize::from(flow % 3) * 3 + usize::from(flow / 9)];
             let mut frame = last.clone();
             frame.seq = frame.seq.wrapping_add(u32::from(gap) * 100);
             frame.ack += u32::from(ack);
             frame.tos = tos;
+            frame.flow_label = u32::from(label);
             frame.flags = [
                 TcpFlags::ACK,
                 TcpFlags::ACK | TcpFlags::PSH,

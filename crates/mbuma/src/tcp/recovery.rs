@@ -413,7 +413,11 @@ impl SendState {
                 }
                 episode.partial_acks += 1;
             }
-            self.repair_first();
+            // What a repair under way covers needs no other one: a peer that acknowledges it byte by byte would get a
+            // segment for each byte. If the peer took only a part, the timer repairs the rest.
+            if !self.sent.is_first_repaired() {
+                self.repair_first();
+            }
         } else if a.is_duplicate {
             // Without a bound, a peer's false duplicates would open any window (RFC 5681 5).
             if let Some(episode) = &mut self.recovery.episode {

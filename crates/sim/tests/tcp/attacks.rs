@@ -159,6 +159,37 @@ fn duplicates_that_answer_no_segment_open_no_window() {
 }
 
 #[test]
+fn partial_acknowledgements_of_single_bytes_get_no_segment_each() {
+    // RFC 6582 3.2 step 3, Savage et al. (1999), "ACK division": breaks when each acknowledgement of one byte, without
+    // SACK, has a whole segment sent again.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.active();
+    stream.set_nodelay(true);
+    stream.send(&bytes(10 * MSS)).expect("room");
+    b.run(ms(10));
+    let flight = b.seen();
+    for _ in 0..3 {
+        b.say(&hand.segment(ACK));
+    }
+    let repair = b.seen().pop().expect("the repair of the first segment");
+    assert_eq!((repair.seq, repair.data.len()), (flight[0].seq, MSS));
+    for n in 1..MSS as u32 {
+        hand.rcv = flight[0].seq + n;
+        b.say(&hand.segment(ACK));
+    }
+    assert_eq!(b.seen(), [], "the repair is under way");
+    // The peer has the repair, and lacks the second segment: that is repaired at once, as before, and once.
+    let mut sent = 0;
+    for n in 0..3 * MSS as u32 {
+        hand.rcv = flight[1].seq + n;
+        b.say(&hand.segment(ACK));
+        sent += b.seen().iter().map(|s| s.data.len()).sum::<usize>();
+    }
+    assert_eq!(sent, 3 * MSS, "a byte for each that was acknowledged");
+    b.abort_and_finish(stream);
+}
+
+#[test]
 fn false_and_repeated_blocks_empty_no_pipe() {
     // FreeBSD D18624: breaks when blocks that repeat, overlap, or lie outside of what was sent count as delivered
     // again, so that a receiver makes its sender send without bound.

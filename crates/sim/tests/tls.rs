@@ -5,7 +5,7 @@
 //! seals, for the whole run: a second time is a failure at once. So a retransmission that seals anew is found, in
 //! whatever order.
 //!
-//! `TLS_SEEDS=500` looks at more seeds; `TLS_SEED=N` at one.
+//! `TLS_SEEDS=A..B` looks at other seeds, and at no others.
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4};
@@ -300,19 +300,12 @@ impl World {
 
 /// The seeds of this run, `usual` ones if no others are asked for.
 fn seeds(usual: u64) -> impl Iterator<Item = u64> {
-    let number = |name| {
-        std::env::var(name)
-            .ok()
-            .and_then(|text| text.parse::<u64>().ok())
-    };
-    let range = match number("TLS_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("TLS_SEEDS").unwrap_or(usual),
-    };
-    let found = FOUND
-        .into_iter()
-        .filter(move |_| number("TLS_SEED").is_none());
-    range.chain(found)
+    let asked = std::env::var("TLS_SEEDS").ok().map(|text| {
+        let (first, end) = text.split_once("..").expect("seeds are A..B");
+        first.parse().expect("a number")..end.parse().expect("a number")
+    });
+    let found = if asked.is_none() { &FOUND[..] } else { &[] };
+    asked.unwrap_or(0..usual).chain(found.iter().copied())
 }
 
 /// Each seed: both directions, with keys that change by themselves and by the program.

@@ -12,12 +12,12 @@
 //! came, or one with less to do. All share the [`WebSite`]; connections belong to the worker that took them.
 //!
 //! Invariants: a worker has at most its share of the site's connections; beyond that, a new connection ends the one
-//! whose request is due first: otherwise slow clients could shut the site for all. Locks: `fixed` (STATS), with nothing
-//! called under it.
+//! that waits for another request for longest, or else the one without progress for longest: otherwise slow clients
+//! could shut the site for all. Locks: `fixed` (STATS), with nothing called under it.
 
 mod connection;
 mod deadline;
-mod due_table;
+mod eviction;
 mod handshakes;
 mod log_file;
 mod reading;
@@ -41,7 +41,7 @@ use super::shared::Shared;
 use super::table::{SourceKind, Token};
 use crate::files::{self, FileCache, FileReaders, FileRound};
 use connection::{WebConnection, WebNext};
-use due_table::DueTable;
+use eviction::EvictionTable;
 use handshakes::Handshakes;
 pub(super) use log_file::LogFile;
 use log_file::LogLines;
@@ -112,7 +112,7 @@ pub(super) struct WebSite {
 pub(super) struct Web {
     site: Arc<WebSite>,
     wake: Arc<TaskWaker>,
-    connections: DueTable<WebConnection>,
+    connections: EvictionTable<WebConnection>,
     handshakes: Option<Handshakes>,
     log: LogLines,
     /// This round, once there was a request in it.
@@ -131,7 +131,7 @@ impl Web {
             handshakes: site.tls.as_ref().map(handshakes),
             site: Arc::clone(site),
             wake: shared.wake_for(Token::only(SourceKind::HttpListener)),
-            connections: DueTable::new(SourceKind::HttpConnection),
+            connections: EvictionTable::new(SourceKind::HttpConnection),
             log: LogLines::default(),
             round: None,
             sweeps: false,
@@ -170,7 +170,7 @@ impl Web {
     /// Begins to serve.
     fn begin(&mut self, shared: &mut Shared, stream: WebStream) {
         if self.connections.len() >= self.site.connections_max {
-            self.end_first_due(shared);
+            self.evict(shared);
         }
         let token = self.connections.next_token();
         let logs = self.site.log.is_some();
@@ -288,9 +288,9 @@ impl Web {
         }
     }
 
-    /// Ends the connection that is due first; one that sends a response only if all others do too.
-    fn end_first_due(&mut self, shared: &mut Shared) {
-        if let Some(token) = self.connections.first_due() {
+    /// Ends a connection to make room for a new one.
+    fn evict(&mut self, shared: &mut Shared) {
+        if let Some(token) = self.connections.victim(shared.now()) {
             self.abort(shared, token);
         }
     }

@@ -25,7 +25,7 @@ use mbuma::socket::SocketError;
 use mbuma::tls::TlsError;
 
 use super::deadline::{ConnectionDeadline, DeadlineTimer};
-use super::due_table::{EndKey, HasDue};
+use super::eviction::{Evictable, EvictionRank};
 use super::log_file::LogLines;
 use super::reading::DiskWait;
 use super::request_log::RequestLog;
@@ -72,6 +72,8 @@ pub(super) struct WebConnection {
     /// A thread looks for the answer to the request at the front, which has this many bytes.
     search: Option<(DiskWait<respond::Response>, usize)>,
     phase: WebPhase,
+    /// A response was sent.
+    answered: bool,
     deadline: ConnectionDeadline,
     /// Progress when the deadline was set: bytes in the send buffer or beyond, bytes that the client had not
     /// acknowledged.
@@ -80,12 +82,26 @@ pub(super) struct WebConnection {
     log: RequestLog,
 }
 
-/// If there are too many, those that wait end first, in the order of their deadlines.
-impl HasDue for WebConnection {
-    fn due(&self) -> EndKey {
-        EndKey {
-            sends: self.phase == WebPhase::Sends,
-            at: self.deadline.at(),
+/// If there are too many, those end first that have their answers and wait for another request or for the client's end.
+/// Then those whose last progress is longest ago: a new client has the time of a round trip, and one that takes bytes
+/// now and then keeps no place from it.
+impl Evictable for WebConnection {
+    fn refresh(&mut self, now: Time) {
+        if matches!(self.phase, WebPhase::Sends | WebPhase::Ends) && self.has_taken() {
+            self.taken = self.taken_now();
+            self.deadline.extend(now, STALL_MAX);
+        }
+    }
+
+    fn rank(&self) -> EvictionRank {
+        let unanswered = match self.phase {
+            WebPhase::Idle | WebPhase::Head => !self.answered,
+            WebPhase::Sends => true,
+            WebPhase::Ends => self.taken.1 > 0,
+        };
+        EvictionRank {
+            unanswered,
+            at: self.deadline.since(),
         }
     }
 }
@@ -130,6 +146,7 @@ impl WebConnection {
             sending: None,
             search: None,
             phase: WebPhase::Idle,
+            answered: false,
             deadline: ConnectionDeadline::begin(shared, token, HEAD_MAX_TIME),
             taken: (0, 0),
             allowance: Allowance::FULL,
@@ -260,6 +277,7 @@ impl WebConnection {
         self.end_log();
         let last = self.sending.take().is_none_or(|sending| sending.last);
         self.taken = self.taken_now();
+        self.answered = true;
         if last {
             self.stream.end();
             self.phase = WebPhase::Ends;

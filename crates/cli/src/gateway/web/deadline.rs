@@ -16,6 +16,8 @@ pub(super) struct ConnectionDeadline {
     token: Token,
     /// The time when the connection's turn or its timer came: deadlines are seconds away.
     now: Time,
+    /// The time of the last progress: the deadline was set then.
+    since: Time,
     at: Time,
     timer: (CalloutId, Time),
 }
@@ -38,14 +40,21 @@ impl ConnectionDeadline {
         Self {
             token,
             now,
+            since: now,
             at,
             timer: (shared.context.schedule(at, token), at),
         }
     }
 
-    /// The deadline.
-    pub(super) fn at(&self) -> Time {
-        self.at
+    /// The time of the last progress.
+    pub(super) fn since(&self) -> Time {
+        self.since
+    }
+
+    /// Moves the deadline, if it is earlier, to `after` from the progress that was seen at `now`.
+    pub(super) fn extend(&mut self, now: Time, after: Duration) {
+        self.since = now;
+        self.at = self.at.max(now + after);
     }
 
     /// The connection's turn has come: deadlines are counted from `now` on.
@@ -55,7 +64,7 @@ impl ConnectionDeadline {
 
     /// Sets the deadline to `after` from the connection's turn.
     pub(super) fn set(&mut self, shared: &mut Shared, after: Duration) {
-        self.at = self.now + after;
+        self.begin_at_turn(after);
         // A timer that comes before it is set again then.
         if self.at < self.timer.1 {
             self.cancel(shared);
@@ -65,7 +74,7 @@ impl ConnectionDeadline {
 
     /// The same, when the timer has fired.
     pub(super) fn rearm(&mut self, shared: &mut Shared, after: Duration) {
-        self.at = self.now + after;
+        self.begin_at_turn(after);
         self.schedule(shared);
     }
 
@@ -85,6 +94,11 @@ impl ConnectionDeadline {
     /// Cancels the timer.
     pub(super) fn cancel(&self, shared: &mut Shared) {
         shared.context.cancel(self.timer.0);
+    }
+
+    fn begin_at_turn(&mut self, after: Duration) {
+        self.since = self.now;
+        self.at = self.now + after;
     }
 
     fn schedule(&mut self, shared: &mut Shared) {

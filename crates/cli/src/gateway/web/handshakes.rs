@@ -8,8 +8,8 @@
 //! A client that was refused may send more bytes: they are read and dropped, because a reset for them would overtake
 //! the alert.
 //!
-//! Invariants: there are at most as many as the worker may have: beyond that, a new one ends the one that is due first.
-//! Each holds at most the records of a message of 64 KiB, and rustls' state. Locks: none.
+//! Invariants: there are at most as many as the worker may have: beyond that, a new one ends the one whose deadline is
+//! first. Each holds at most the records of a message of 64 KiB, and rustls' state. Locks: none.
 
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use mbuma::runtime::TaskWaker;
 use mbuma::socket::{HandshakeError, SocketError, TlsHandshake, TlsStream};
 use rustls::ServerConfig;
 
-use super::due_table::{DueTable, EndKey, HasDue};
+use super::eviction::{Evictable, EvictionRank, EvictionTable};
 use crate::gateway::shared::Shared;
 use crate::gateway::table::{SourceKind, Token};
 use crate::lingering::{Lingering, drop_received};
@@ -36,7 +36,7 @@ const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 /// Those of a worker.
 pub(super) struct Handshakes {
     config: Arc<ServerConfig>,
-    table: DueTable<Handshake>,
+    table: EvictionTable<Handshake>,
     max: usize,
 }
 
@@ -63,7 +63,7 @@ impl Handshakes {
     pub(super) fn new(config: &Arc<ServerConfig>, max: usize) -> Handshakes {
         Handshakes {
             config: Arc::clone(config),
-            table: DueTable::new(SourceKind::TlsHandshake),
+            table: EvictionTable::new(SourceKind::TlsHandshake),
             max,
         }
     }
@@ -76,7 +76,7 @@ impl Handshakes {
     /// Begins one; its turn comes.
     pub(super) fn begin(&mut self, shared: &mut Shared, tcp: TcpStream) {
         if self.table.len() >= self.max {
-            let first = self.table.first_due();
+            let first = self.table.victim(shared.now());
             first
                 .into_iter()
                 .for_each(|token| self.reset(shared, token));
@@ -161,10 +161,10 @@ impl Handshakes {
     }
 }
 
-impl HasDue for Handshake {
-    fn due(&self) -> EndKey {
-        EndKey {
-            sends: false,
+impl Evictable for Handshake {
+    fn rank(&self) -> EvictionRank {
+        EvictionRank {
+            unanswered: true,
             at: self.deadline,
         }
     }

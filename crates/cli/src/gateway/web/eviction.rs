@@ -1,11 +1,11 @@
-//! Connections by the time at which they are due: if there are too many, the one that is due first ends.
+//! Connections in the order of eviction: if there are too many, the first one ends.
 //!
-//! A connection becomes due later with each request, and the order matters only when there are too many. So a place in
-//! the order is a lower bound of the time. When a place turns out to be too early it is corrected, and the next
-//! connection is checked.
+//! The order is that of least recent use, with a second chance: a connection's rank rises with each request and with
+//! the bytes that its client takes, and matters only when there are too many. So a place in the order is a lower bound
+//! of the rank. A connection whose place turns out to be too early gets the right one, and the next one is checked.
 //!
-//! Invariants: the place of a connection is not behind the moment when it is due, once [`DueTable::note`] was called.
-//! For each one that ends, at most [`LOOK_MAX`] are checked. Locks: none.
+//! Invariants: the place of a connection is not behind its rank, once [`EvictionTable::note`] was called. For each one
+//! that ends, at most [`LOOK_MAX`] are checked. Locks: none.
 
 use std::collections::BTreeSet;
 
@@ -16,36 +16,39 @@ use crate::gateway::table::{SourceKind, Table, Token};
 /// Connections that are checked, at most, for one that ends.
 const LOOK_MAX: usize = 32;
 
-/// The time at which a connection is due. Those to which a response is sent come after all that wait.
+/// The smallest rank ends first. A client that waits for an answer, or was never given one, ranks above all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct EndKey {
-    pub(super) sends: bool,
+pub(super) struct EvictionRank {
+    pub(super) unanswered: bool,
     pub(super) at: Time,
 }
 
-/// A connection that has a time to end.
-pub(super) trait HasDue {
-    /// When it is due.
-    fn due(&self) -> EndKey;
+/// A connection that may end to make room for a new one.
+pub(super) trait Evictable {
+    /// Notes what the client did since the last look, without a call of this connection.
+    fn refresh(&mut self, _now: Time) {}
+
+    /// Its rank.
+    fn rank(&self) -> EvictionRank;
 }
 
 /// The connections.
-pub(super) struct DueTable<T> {
+pub(super) struct EvictionTable<T> {
     table: Table<Placed<T>>,
     /// Places, and the numbers of tokens.
-    order: BTreeSet<(EndKey, u64)>,
+    order: BTreeSet<(EvictionRank, u64)>,
 }
 
 /// A connection with its place.
 struct Placed<T> {
     value: T,
-    place: EndKey,
+    place: EvictionRank,
 }
 
-impl<T: HasDue> DueTable<T> {
+impl<T: Evictable> EvictionTable<T> {
     /// An empty table.
-    pub(super) fn new(kind: SourceKind) -> DueTable<T> {
-        DueTable {
+    pub(super) fn new(kind: SourceKind) -> EvictionTable<T> {
+        EvictionTable {
             table: Table::new(kind),
             order: BTreeSet::new(),
         }
@@ -58,7 +61,7 @@ impl<T: HasDue> DueTable<T> {
 
     /// Adds a connection.
     pub(super) fn insert(&mut self, value: T) {
-        let place = value.due();
+        let place = value.rank();
         let token = self.table.insert(Placed { value, place });
         self.order.insert((place, token.into()));
     }
@@ -75,30 +78,31 @@ impl<T: HasDue> DueTable<T> {
         Some(value)
     }
 
-    /// A connection may be due earlier than before.
+    /// The rank of a connection may be lower than before.
     pub(super) fn note(&mut self, token: Token) {
         if let Some(placed) = self.table.find(token)
-            && placed.value.due() < placed.place
+            && placed.value.rank() < placed.place
         {
             placed.correct(token, &mut self.order);
         }
     }
 
-    /// The connection that is due first. If it would take more checks, the first of the checked ones, whose places are
-    /// right from now on.
-    pub(super) fn first_due(&mut self) -> Option<Token> {
+    /// The connection that must end first. If it would take more checks, the first of the checked ones, whose places
+    /// are right from now on.
+    pub(super) fn victim(&mut self, now: Time) -> Option<Token> {
         let mut best = None;
         for _ in 0..LOOK_MAX {
             let (place, number) = self.order.first().copied()?;
             let token = Token::from_number(number);
             let placed = self.table.find(token)?;
-            let due = placed.value.due();
-            if due == place {
+            placed.value.refresh(now);
+            let rank = placed.value.rank();
+            if rank == place {
                 return Some(token);
             }
             placed.correct(token, &mut self.order);
-            if best.is_none_or(|(first, _)| due < first) {
-                best = Some((due, token));
+            if best.is_none_or(|(first, _)| rank < first) {
+                best = Some((rank, token));
             }
         }
         best.map(|(_, token)| token)
@@ -121,11 +125,11 @@ impl<T: HasDue> DueTable<T> {
     }
 }
 
-impl<T: HasDue> Placed<T> {
-    /// Gives it the place of the moment when it is due.
-    fn correct(&mut self, token: Token, order: &mut BTreeSet<(EndKey, u64)>) {
+impl<T: Evictable> Placed<T> {
+    /// Gives it the place of its rank.
+    fn correct(&mut self, token: Token, order: &mut BTreeSet<(EvictionRank, u64)>) {
         order.remove(&(self.place, token.into()));
-        self.place = self.value.due();
+        self.place = self.value.rank();
         order.insert((self.place, token.into()));
     }
 }

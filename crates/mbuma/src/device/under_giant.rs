@@ -21,13 +21,13 @@ use crate::drops::DropReason;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use kern::Giant;
+/// use mbuma::{Giant, buf::Mbufq};
 /// use mbuma::device::{Capabilities, Device, memory::Pipe, under_giant::UnderGiant};
 ///
 /// let giant = Arc::new(Giant::new(false)); // that of the stacks and devices which it must not meet
 /// let (old, _other_end) = Pipe::pair(Capabilities::whole(1500));
 /// let port = UnderGiant::new("old0", old, giant);
-/// port.transmit(&mut mbuf::Mbufq::new())?;
+/// port.transmit(&mut Mbufq::new())?;
 /// assert_eq!(port.entered(), 1);
 /// # Ok::<(), std::io::Error>(())
 /// ```

@@ -12,7 +12,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use kern::{Clock, MonotonicClock};
+//! use mbuma::{Clock, MonotonicClock};
 //! use mbuma::runtime::{LocalTasks, Phase, WorkerPoolConfig, Readiness, TaskWaker, WorkerContext, WorkerPool};
 //! use mbuma::runtime::run_round;
 //!

@@ -40,9 +40,8 @@ pub const HELD_MAX: usize = 16 << 20;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use kern::{MonotonicClock, Random};
 /// use mbuma::device::{Capabilities, Device, impair::Impaired, memory::Pipe};
-/// use mbuma::{Config, IfConfig, Stack};
+/// use mbuma::{Config, IfConfig, MonotonicClock, Random, Stack};
 ///
 /// let stack = Stack::new(Config::from_system())?;
 /// let (device, _other_end) = Pipe::pair(Capabilities::plain(1500));

@@ -25,6 +25,8 @@
 //! | `set_read_timeout`, `set_write_timeout`, options of `socket2` | [`TcpStream::set_options`](crate::TcpStream::set_options) |
 //! | `try_clone`, `into_split` | [`TcpStream::split`](crate::TcpStream::split); `Read` and `Write` also take `&TcpStream` |
 //! | `set_nonblocking` | none: [`send`](crate::TcpStream::send) and [`recv`](crate::TcpStream::recv) never wait, `.._blocking` and `.._async` do |
+//! | `copy_bidirectional` | [`TcpStream::relay`](crate::TcpStream::relay), then `wait_async` |
+//! | `join_multicast_v4`, `join_multicast_v6` | [`UdpSocket::join_group`](crate::UdpSocket::join_group) |
 //! | `readable`, `poll_read_ready` | [`TcpStream::poll_readable`](crate::TcpStream::poll_readable) |
 //!
 //! # Rules that hold everywhere
@@ -62,7 +64,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //! Here no thread runs the timers, so nothing that was lost would be sent again. A program calls
-//! [`Stack::poll`](crate::Stack::poll), again at the time that this returns; or a [`Runtime`](crate::Runtime) does.
+//! [`Stack::poll`](crate::Stack::poll), again at the time that this returns; or a [`Runtime`](crate::Runtime) does
+//! ([example](crate::runtime)).
 //!
 //! # TCP client and server
 //! The halves of a connection are `Read` and `Write`; dropping the writer sends the FIN.
@@ -179,7 +182,8 @@
 //! # Futures and tokio
 //! With the feature `tokio`, TCP connections and their halves, TLS connections and streams of UNIX sockets implement
 //! tokio's `AsyncRead` and `AsyncWrite`. A `TcpStream` has std's `Read` and `Write` too, and a `shutdown` of its own,
-//! which hides tokio's: call `AsyncWriteExt::shutdown(&mut stream)`, or split the connection as here.
+//! which hides tokio's: call `AsyncWriteExt::shutdown(&mut stream)`, or split the connection as here. hyper takes a
+//! connection in hyper-util's `TokioIo`; for the traits of the crate `futures`, use `compat` of tokio-util.
 //! ```
 //! # #[cfg(feature = "tokio")]
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use kern::{Clock, Random, Time};
 use mbuf::{Chain, Live};
 use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+use mbuma::socket::{SpliceEnd, SpliceOptions, splice};
 use mbuma::{Config, IfConfig, SocketError, Stack};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -114,6 +115,64 @@ fn run(program: impl Future<Output = ()>) {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(program);
+}
+
+/// Breaks if a task that waits for the end of a relay or of a splice is not woken, or gets another outcome.
+#[test]
+fn a_task_waits_for_a_relay_and_for_a_splice() {
+    run(async {
+        let net = Net::new();
+        let (front, back) = (
+            net.server().listen((SERVER, 80)),
+            net.client().listen("192.0.2.1:8080"),
+        );
+        let (front, back) = (front.expect("a port"), back.expect("a port"));
+        for max in [None, Some(3)] {
+            let client = net
+                .client()
+                .connect_async("192.0.2.2:80")
+                .await
+                .expect("a proxy");
+            let accepted = front.accept_async().await.expect("a client");
+            let onward = net
+                .server()
+                .connect_async("192.0.2.1:8080")
+                .await
+                .expect("a server");
+            let served = back.accept_async().await.expect("a proxy");
+            let waits = tokio::spawn(async move {
+                match max {
+                    None => {
+                        accepted
+                            .relay(onward, None)
+                            .expect("two connections")
+                            .wait_async()
+                            .await
+                    }
+                    Some(_) => {
+                        let options = SpliceOptions {
+                            max,
+                            ..SpliceOptions::default()
+                        };
+                        let up = splice(&accepted, &onward, options).expect("two connections");
+                        [up.wait_async().await; 2]
+                    }
+                }
+            });
+            sleep(Duration::from_millis(10)).await;
+            assert!(!waits.is_finished());
+            assert_eq!(client.send(b"hello"), Ok(5));
+            drop((client, served));
+            let [there, _] = timeout(Duration::from_secs(60), waits)
+                .await
+                .expect("a wakeup")
+                .expect("no panic");
+            assert_eq!(there.bytes, max.unwrap_or(5));
+            assert_eq!(there.end == SpliceEnd::Max, max.is_some());
+        }
+        drop((front, back));
+        net.done().await;
+    });
 }
 
 /// Breaks if a stream loses, repeats or reorders bytes, if an end of file does not arrive, or if a waiting task is not

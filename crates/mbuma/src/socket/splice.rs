@@ -32,6 +32,7 @@
 //! [`Splice::stop`] no byte moves. Locks: the splice's (SPLICE) during a turn, and inside of it one connection's (CONN,
 //! or UNIX_RCV) at a time. Sources: SO_SPLICE of OpenBSD (seed 000) and FreeBSD.
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -210,6 +211,11 @@ impl Splice {
     /// Waits for its end.
     pub fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<SpliceOutcome> {
         self.link.poll(Some(cx.waker()))
+    }
+
+    /// Waits for its end.
+    pub async fn wait_async(&self) -> SpliceOutcome {
+        poll_fn(|cx| self.poll_ended(cx)).await
     }
 
     /// Waits for its end; `None` when the time is over.

@@ -5,6 +5,7 @@
 //! ends. The relay also ends if a direction can't continue because rights came with the next bytes, which the program
 //! must read.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -129,6 +130,11 @@ impl<A, B> StreamRelay<A, B> {
     /// Waits for the end of both directions.
     pub fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<[SpliceOutcome; 2]> {
         self.poll(Some(cx.waker()))
+    }
+
+    /// Waits for the end of both directions.
+    pub async fn wait_async(&self) -> [SpliceOutcome; 2] {
+        poll_fn(|cx| self.poll_ended(cx)).await
     }
 
     /// Waits for the end of both directions; `None` when the time is over.

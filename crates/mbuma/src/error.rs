@@ -100,7 +100,7 @@ impl From<SocketError> for io::Error {
 pub enum Error {
     /// Not an address, or not an address and a port. The stack looks up no names.
     #[error(
-        "{0:?} is not an address such as 192.0.2.1/24 or 192.0.2.1:80 (names are not looked up)"
+        "{0:?} is no address with a length, as 192.0.2.1/24, or a port, as 192.0.2.1:80 (names are not looked up)"
     )]
     Address(String),
     /// A device could not be opened.

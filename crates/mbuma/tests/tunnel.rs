@@ -1,14 +1,17 @@
 //! Tunnels: the example as it is, and the routes of an interface.
 
+use std::fs::File;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use kern::{MonotonicClock, Random};
+use mbuf::Mbufq;
 use mbuma::device::capture::Capture;
 use mbuma::device::impair::{Impaired, LinkConfig};
-use mbuma::device::tunnel;
+use mbuma::device::{Budget, Capabilities, Device, tunnel};
 use mbuma::{Error, RouteKind, Runtime};
 
 #[path = "../examples/tunnel.rs"]
@@ -62,11 +65,47 @@ fn each_interface_has_a_name_of_its_own() {
         names.ends_with(&["tun0".to_owned(), "tun1".to_owned()]),
         "{names:?}"
     );
-    let refused = stack.add_interface(tunnel()).name("tun1").up();
-    assert!(matches!(refused, Err(Error::NameInUse(name)) if name == "tun1"));
+    for taken in ["tun1", "lo0"] {
+        let refused = stack.add_interface(tunnel()).name(taken).up();
+        assert!(matches!(refused, Err(Error::NameInUse(name)) if name == taken));
+    }
     stack.detach(first);
     let again = stack.add_interface(tunnel()).name("tun0").up();
     again.expect("the name is free again");
+}
+
+#[derive(Debug)]
+struct OnFile(File);
+
+impl AsFd for OnFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Device for OnFile {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::plain(1500)
+    }
+
+    fn receive(&self, _: &mut Mbufq, _: Budget) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+        Ok(tx.count())
+    }
+}
+
+/// Breaks if the error of a descriptor that epoll refuses says only "operation not permitted", or leaves an interface.
+#[test]
+fn a_device_on_a_file_is_refused_with_the_reason() {
+    let runtime = Runtime::with_workers(1).expect("a thread");
+    let stack = runtime.stack().build().expect("address space");
+    let file = OnFile(File::open("Cargo.toml").expect("a file"));
+    let refused = stack.add_interface(file).up().expect_err("a file");
+    assert!(refused.to_string().contains("not of a file"), "{refused}");
+    assert_eq!(stack.stats().interfaces.len(), 0);
 }
 
 /// Breaks if a device with a descriptor has none in a wrapper, so that no worker takes in its packets, or the worker

@@ -138,7 +138,8 @@ pub trait Device: Send + Sync + Debug {
         None
     }
 
-    /// Appends arrived frames to `rx`, within `budget`. Returns whether more may be waiting.
+    /// Appends arrived frames to `rx`, within `budget`. Returns whether more may be waiting. A frame for which the pool
+    /// has no buffers ([`NoBufs`](mbuf::NoBufs)) is lost, as on a wire: an error would end the interface.
     ///
     /// # Errors
     /// The device is gone or broken; "nothing there now" is `Ok(false)`.

@@ -62,7 +62,7 @@ pub enum RouteError {
     #[error("there is no such route that could be deleted")]
     NotFound,
     /// There is no such interface, or no route may lead through it.
-    #[error("no such interface")]
+    #[error("no such interface, or no route may lead through it")]
     NoInterface,
     /// The prefix is longer than an address, or the address has bits set after the prefix.
     #[error("not a network: bits are set behind the prefix")]

@@ -56,7 +56,8 @@ impl Stack {
             .unwrap_or_else(|| self.random_mac());
         let _giant = self.0.enter_giant();
         let mut interfaces = self.0.interfaces.write();
-        if interfaces.iter().any(|ifp| ifp.name == config.name) {
+        let has_name = |ifp: &Arc<Ifnet>| ifp.name == config.name;
+        if has_name(&self.0.lo) || interfaces.iter().any(has_name) {
             return Err(Error::NameInUse(config.name));
         }
         let index = self.0.new_index(&interfaces);

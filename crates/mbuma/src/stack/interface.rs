@@ -194,6 +194,9 @@ fn add_default_routes(
     Ok(())
 }
 
+const UNPOLLABLE: &str =
+    "the device's descriptor can't be polled: it must be of a socket or the like, not of a file";
+
 fn watch(
     stack: &Stack,
     driver: &dyn Driver,
@@ -201,7 +204,14 @@ fn watch(
     watched: Vec<OwnedFd>,
 ) -> Result<(), Error> {
     for (queue, fd) in watched.into_iter().enumerate() {
-        driver.watch(stack, stack.rx_queue(index, queue)?, fd)?;
+        let watched = driver.watch(stack, stack.rx_queue(index, queue)?, fd);
+        watched.map_err(|e| match e.kind() {
+            // epoll_ctl's EPERM.
+            io::ErrorKind::PermissionDenied => {
+                io::Error::new(io::ErrorKind::Unsupported, UNPOLLABLE)
+            }
+            _ => e,
+        })?;
     }
     Ok(())
 }

@@ -85,9 +85,9 @@ pub(crate) enum ChannelMessage {
     Ended,
     /// Stop serving, whatever the guest is doing.
     Stop,
-    /// One more published port; its socket comes along.
-    Publish(PortSpec),
-    /// A port of the guest's loopback leads to the host's; its socket comes along.
+    /// One more published port; the sockets of its addresses come along.
+    Publish(Vec<PortSpec>),
+    /// A port of the guest's loopback leads to the host's; its sockets come along.
     OpenOutward(OutwardSpec),
     /// This port, published or outward, is closed.
     Unpublish(PublishedId),
@@ -103,6 +103,8 @@ pub(crate) enum ChannelMessage {
     GuestJoined(GuestSpec),
     /// A network has lost this guest.
     GuestLeft(GuestId),
+    /// The gateway process has made the change that the monitor asked for, or the number of the error.
+    Answered(Option<i32>),
     /// Between a network's process and those that join it or look at it.
     Network(NetworkMessage),
     /// The gateway process still delivers the data of a guest that has ended.

@@ -331,7 +331,7 @@ pub(crate) fn reason(e: &io::Error) -> String {
 }
 
 /// The same, and how to raise the limit that was reached, if it is one.
-fn with_remedy(e: &io::Error) -> String {
+pub(crate) fn with_remedy(e: &io::Error) -> String {
     let remedy = match e.raw_os_error() {
         Some(libc::EMFILE) => {
             lines(&["`ulimit -n` limits the open files of a process: raise it in this shell"])

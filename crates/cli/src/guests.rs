@@ -55,8 +55,8 @@ pub(crate) enum GuestChange {
 pub(crate) enum NetworkRequest {
     /// Tell the gateway process.
     Guest(GuestChange),
-    /// A guest has bound a port of the host, and publishes one of its own there.
-    Publish(Publish, Ipv4Addr, OwnedFd),
+    /// This guest has bound a port of the host, and publishes one of its own there.
+    Publish(GuestId, Publish, Ipv4Addr, OwnedFd),
     /// The guest at this address has left, and publishes nothing.
     Unpublish(Ipv4Addr),
 }

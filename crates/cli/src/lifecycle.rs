@@ -3,11 +3,12 @@
 //!
 //! Locks: none.
 
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use crate::errors::Error;
-use crate::guests::{GuestChange, NetworkRequest};
+use crate::guests::{GuestChange, GuestId, NetworkRequest};
 use crate::namespace_agent::NamespaceAgent;
 use crate::ports::PortChange;
 
@@ -34,23 +35,16 @@ pub(crate) trait Lifecycle {
     /// Called a few times a second while the last data of a guest that has ended are delivered.
     fn lingers(&mut self) {}
 
-    /// Changes of published ports that [`Lifecycle::check`] has read since the last call.
-    fn take_port_changes(&mut self) -> Vec<PortChange> {
+    /// Changes that [`Lifecycle::check`] has read since the last call: each must be answered.
+    fn take_changes(&mut self) -> Vec<ServiceChange> {
         Vec::new()
     }
+
+    /// Says that the next of these changes is made, or why it is not.
+    fn report(&mut self, _made: io::Result<()>) {}
 
     /// The process in the guest's namespaces, if there is one: from then on the monitor asks it.
     fn take_agent(&mut self) -> Option<NamespaceAgent> {
-        None
-    }
-
-    /// Changes of guests of a network, likewise.
-    fn take_guest_changes(&mut self) -> Vec<GuestChange> {
-        Vec::new()
-    }
-
-    /// The host's name servers, if [`Lifecycle::check`] has read that they changed.
-    fn take_name_servers(&mut self) -> Option<Vec<SocketAddr>> {
         None
     }
 
@@ -58,6 +52,22 @@ pub(crate) trait Lifecycle {
     fn take_requests(&mut self) -> Vec<NetworkRequest> {
         Vec::new()
     }
+
+    /// The request of this guest was fulfilled, or was `refused` for this reason.
+    fn tell_guest(&mut self, _guest: GuestId, _refused: Option<String>) {}
+}
+
+/// A change while a guest is served.
+#[derive(Debug)]
+pub(crate) enum ServiceChange {
+    /// Of published ports.
+    Port(PortChange),
+    /// Of the guests of a network.
+    Guest(GuestChange),
+    /// The host's resolv.conf names these from now on.
+    NameServers(Vec<SocketAddr>),
+    /// One that was lost on its way.
+    Lost(io::Error),
 }
 
 /// Whether to keep serving.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   monitor ----- gateway process      has the TAP, the host sockets, and every packet
-//!     |  '--channel--'                 Up ->   <- Ended, Stop   Done ->
+//!     |  '--channel--'                 Up ->   <- Ended, Stop   Done ->   <- changes ([`requests`])
 //!     '---- guard ---- COMMAND         (`run` only)
 //! ```
 //!
@@ -19,6 +19,7 @@ mod api;
 mod followed;
 mod gateway_process;
 mod ports;
+mod requests;
 mod resolv_watch;
 mod socket_name;
 mod stop_deadline;
@@ -34,13 +35,13 @@ use mbuma::runtime::{Interest, PollEvents, Poller};
 
 use crate::args::NetOpts;
 use crate::channel::ChannelMessage;
-use crate::errors::Error;
+use crate::errors::{Error, with_remedy};
 use crate::gateway;
 use crate::guest::Guest;
 use crate::guests::{GuestChange, JoinedGuest, NetworkRequest};
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::netstat::instances::{self, SocketKind};
-use crate::ports::OutwardPort;
+use crate::ports::{OutwardPort, PublishedId};
 use crate::sandbox::{self, Kept};
 use crate::serving_process::ServingProcess;
 use crate::signals::SignalFd;
@@ -48,6 +49,7 @@ use api::Api;
 pub(crate) use api::{BAD_ID, BAD_REQUEST};
 use followed::FollowedPorts;
 use ports::{Guests, Ports};
+use requests::{Requester, Requests};
 use resolv_watch::ResolvConfWatch;
 pub(crate) use socket_name::SocketName;
 use stop_deadline::{CpuWait, StopDeadline};
@@ -114,7 +116,7 @@ pub(crate) fn serve(
     monitor.capture_reader = capture_reader(net);
     if let Some((followed, begun)) = followed {
         let started = monitor.follow(followed, begun);
-        started.map_err(Error::io("handing over the ports of the guest's loopback"))?;
+        started.map_err(Error::io("watching the ports of the guest"))?;
     }
     // The names are removed last, so that other programs get answers until the end.
     monitor.run()
@@ -187,6 +189,7 @@ struct Monitor<'a> {
     /// The exit code that the gateway process has announced.
     done: Option<u8>,
     ports: Ports,
+    requests: Requests,
     resolv_conf: Option<ResolvConfWatch>,
     followed: Option<FollowedPorts>,
     api: Api,
@@ -225,6 +228,7 @@ impl<'a> Monitor<'a> {
             stop_by: None,
             done: None,
             ports,
+            requests: Requests::default(),
             resolv_conf,
             followed: None,
             api,
@@ -234,7 +238,7 @@ impl<'a> Monitor<'a> {
     /// From now on the ports are followed.
     fn follow(&mut self, mut followed: FollowedPorts, begun: Vec<OutwardPort>) -> io::Result<()> {
         self.set.add(&followed, FOLLOWED, Interest::ReadEdge)?;
-        followed.start(begun, &mut self.ports, &self.gateway.channel)?;
+        followed.start(begun, &mut self.ports, &mut self.requests);
         self.followed = Some(followed);
         Ok(())
     }
@@ -250,11 +254,13 @@ impl<'a> Monitor<'a> {
                 self.gateway.wait_for_end();
                 return Ok(code);
             }
+            self.pass_on_requests();
             let cpu_wait = &self.cpu_wait;
             let left = self.stop_by.as_mut().map(|by| by.left(cpu_wait));
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(self.hangs());
             }
+            let left = left.into_iter().chain(self.requests.left()).min();
             let waited = self.set.wait(&mut events, left);
             waited.map_err(Error::io("waiting for events"))?;
             for (number, _) in events.iter() {
@@ -264,12 +270,12 @@ impl<'a> Monitor<'a> {
                     LIFECYCLE | GATEWAY => {}
                     FOLLOWED => {
                         if let Some(followed) = &mut self.followed {
-                            followed.tick(&mut self.ports, &self.gateway.channel);
+                            followed.tick(&mut self.ports, &mut self.requests);
                         }
                     }
                     _ => {
-                        let gateway = &self.gateway.channel;
-                        self.api.attend(&self.set, &mut self.ports, gateway);
+                        let requests = &mut self.requests;
+                        self.api.attend(&self.set, &mut self.ports, requests);
                     }
                 }
             }
@@ -319,22 +325,63 @@ impl<'a> Monitor<'a> {
         Error::io("stopping the process that serves the guest")(io::Error::other(hangs))
     }
 
-    /// Sends a change of guests or ports to the gateway process, whose end is noticed by its channel.
+    /// Asks the gateway process for a change of guests or ports.
     fn pass_on(&mut self, request: NetworkRequest) {
-        let gateway = &self.gateway.channel;
-        let _ = match request {
+        let requests = &mut self.requests;
+        match request {
             NetworkRequest::Guest(GuestChange::Joined(JoinedGuest { spec, tap })) => {
                 self.ports.guest_joined(&spec);
-                gateway.send(&ChannelMessage::GuestJoined(spec), Some(tap.as_fd()))
+                let requester = Some(Requester::Guest(spec.id));
+                requests.push(ChannelMessage::GuestJoined(spec), vec![tap], requester);
             }
             NetworkRequest::Guest(GuestChange::Left(id)) => {
-                gateway.send(&ChannelMessage::GuestLeft(id), None)
+                requests.push(ChannelMessage::GuestLeft(id), Vec::new(), None);
             }
-            NetworkRequest::Publish(publish, addr, socket) => {
-                self.ports.adopt(publish, addr, socket, gateway)
+            NetworkRequest::Publish(guest, publish, addr, socket) => {
+                let requester = Some(Requester::Guest(guest));
+                let port = (publish, addr, socket);
+                if let Err(e) = self.ports.adopt(port, requester, requests) {
+                    self.lifecycle.tell_guest(guest, Some(e.to_string()));
+                }
             }
-            NetworkRequest::Unpublish(addr) => self.ports.guest_left(addr, gateway),
-        };
+            NetworkRequest::Unpublish(addr) => self.ports.guest_left(addr, requests),
+        }
+    }
+
+    /// Sends the next request to the gateway process, whose end is noticed by its channel; requesters that have waited
+    /// too long get an answer.
+    fn pass_on_requests(&mut self) {
+        while let Some((requester, opens)) = self.requests.take_overdue() {
+            let refused = Some("the process that serves the guest does not answer".to_owned());
+            self.answer(Some(requester), opens, refused);
+        }
+        while let Err(e) = self.requests.send(&self.gateway.channel) {
+            self.answered(Some(e));
+        }
+    }
+
+    /// The first request is fulfilled, or was `refused` for this reason.
+    fn answered(&mut self, refused: Option<io::Error>) {
+        if let Some(request) = self.requests.take_answered() {
+            let refused = refused.map(|e| with_remedy(&e));
+            self.answer(request.requester, request.opens(), refused);
+        }
+    }
+
+    fn answer(
+        &mut self,
+        requester: Option<Requester>,
+        opens: Option<PublishedId>,
+        refused: Option<String>,
+    ) {
+        if let (Some(id), Some(_)) = (opens, &refused) {
+            self.ports.remove(id, None, &mut self.requests);
+        }
+        match requester {
+            Some(Requester::Client(number)) => self.api.answered(&self.set, number, refused),
+            Some(Requester::Guest(guest)) => self.lifecycle.tell_guest(guest, refused),
+            None => {}
+        }
     }
 
     /// Reads the messages of the gateway process.
@@ -347,6 +394,9 @@ impl<'a> Monitor<'a> {
                 ChannelMessage::Up => self.lifecycle.up()?,
                 ChannelMessage::Lingers if self.told == GuestState::Ended => self.expect_answer(),
                 ChannelMessage::Done(code) => self.done = Some(code),
+                ChannelMessage::Answered(errno) => {
+                    self.answered(errno.map(io::Error::from_raw_os_error));
+                }
                 _ => {}
             }
         }
@@ -359,11 +409,8 @@ impl<'a> Monitor<'a> {
             .as_mut()
             .and_then(ResolvConfWatch::take_change);
         if let Some(servers) = changed {
-            // The end of the process is noticed by its channel.
-            let _ = self
-                .gateway
-                .channel
-                .send(&ChannelMessage::NameServers(servers), None);
+            let message = ChannelMessage::NameServers(servers);
+            self.requests.push(message, Vec::new(), None);
         }
     }
 

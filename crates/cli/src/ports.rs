@@ -41,19 +41,19 @@ pub(crate) struct OutwardSpec {
     pub(crate) port: OutwardRequest,
 }
 
-/// The same, with its socket, which is one of the guest's namespace.
+/// The same, with its sockets, which are those of the guest's namespace.
 #[derive(Debug)]
 pub(crate) struct OutwardPort {
     pub(crate) spec: OutwardSpec,
-    /// Bound, without blocking; a TCP one listens.
-    pub(crate) socket: OwnedFd,
+    /// One for each version of IP: bound, without blocking; a TCP one listens.
+    pub(crate) sockets: Vec<OwnedFd>,
 }
 
 /// A change of ports while a guest is served.
 #[derive(Debug)]
 pub(crate) enum PortChange {
-    /// One more.
-    Add(PublishedPort),
+    /// One more: the sockets of one number.
+    Add(Vec<PublishedPort>),
     /// One more outward port.
     AddOutward(OutwardPort),
     /// This one no more.

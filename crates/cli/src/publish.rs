@@ -20,7 +20,7 @@ use crate::netstat::{ANSWER_MAX, choose};
 use crate::output::{print, printable};
 
 /// The time to wait for an mbuma that sends nothing.
-const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Runs the command. Returns the status to exit with.
 pub(crate) fn run(args: &PublishArgs) -> Result<u8, Error> {

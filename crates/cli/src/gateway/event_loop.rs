@@ -92,8 +92,13 @@ impl Worker {
                     told = now;
                 }
                 // More ends, and is to be reaped.
-                let news = std::mem::take(&mut worker.lifecycle_ready);
-                Ok(!news || lifecycle.check()? != GuestState::StopRequested)
+                if !std::mem::take(&mut worker.lifecycle_ready) {
+                    return Ok(true);
+                }
+                let state = lifecycle.check()?;
+                // The ports of a guest that has left are closed.
+                worker.take_changes(lifecycle);
+                Ok(state != GuestState::StopRequested)
             })?;
         } else if self.drain() {
             self.shared.context.advance(Phase::Drain);
@@ -138,12 +143,10 @@ impl Worker {
     }
 
     fn take_changes(&mut self, lifecycle: &mut dyn Lifecycle) {
-        if let Some(servers) = lifecycle.take_name_servers() {
-            self.shared.resolvers.replace_all(servers);
-        }
-        if let Some(services) = &mut self.services {
-            services.change_guests(&mut self.shared, lifecycle.take_guest_changes());
-            services.change_ports(&mut self.shared, lifecycle.take_port_changes());
+        for change in lifecycle.take_changes() {
+            let services = self.services.as_mut();
+            let made = services.map(|services| services.change(&mut self.shared, change));
+            lifecycle.report(made.unwrap_or(Ok(())));
         }
     }
 

@@ -8,6 +8,7 @@
 //! Locks: none.
 
 use std::collections::HashMap;
+use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -19,7 +20,6 @@ use super::shared::Shared;
 use super::table::{SourceKind, Token};
 use super::{BUSY_QUIET, LINGER_MAX};
 use crate::guests::{GuestChange, GuestId};
-use crate::say;
 
 /// The guests.
 pub(super) struct NetworkGuests {
@@ -46,22 +46,21 @@ impl NetworkGuests {
     }
 
     /// A guest joins or leaves.
+    ///
+    /// # Errors
+    /// It gets no port of the bridge.
     pub(super) fn change(
         &mut self,
         shared: &mut Shared,
         names: &mut LocalNames,
         change: GuestChange,
-    ) {
+    ) -> io::Result<()> {
         match change {
             GuestChange::Joined(guest) => {
                 let spec = guest.spec.clone();
-                match self.link.join(guest) {
-                    Ok(()) => {
-                        names.add(&spec);
-                        self.addrs.insert(spec.id, spec.addrs().collect());
-                    }
-                    Err(e) => say(&format!("a guest gets no port of the bridge: {e}")),
-                }
+                self.link.join(guest)?;
+                names.add(&spec);
+                self.addrs.insert(spec.id, spec.addrs().collect());
             }
             // A guest without a port has nothing to remove.
             GuestChange::Left(id) if !self.addrs.contains_key(&id) => {}
@@ -75,6 +74,7 @@ impl NetworkGuests {
                 shared.after(BUSY_QUIET, Token::nth(SourceKind::Guest, id));
             }
         }
+        Ok(())
     }
 
     /// The addresses of the guest that a timer is for.
@@ -139,17 +139,21 @@ mod tests {
         let mut guests = NetworkGuests::new(Arc::new(link));
         let mut names = LocalNames::new(&GuestEnd::usual());
         let mut change = |change, shared: &mut Shared, guests: &mut NetworkGuests| {
-            guests.change(shared, &mut names, change);
+            guests.change(shared, &mut names, change)
         };
         // A file that can't be waited for.
         let refused = File::open("/dev/null").expect("it is there").into();
-        change(joined(1, refused), &mut shared, &mut guests);
-        change(GuestChange::Left(1), &mut shared, &mut guests);
+        let refused = change(joined(1, refused), &mut shared, &mut guests);
+        assert!(refused.is_err());
+        let left = change(GuestChange::Left(1), &mut shared, &mut guests);
+        left.expect("there is nothing to remove");
         assert!(guests.leaving.is_empty() && guests.addrs.is_empty());
         // A guest that has joined has one.
         let (ours, _guests) = UnixDatagram::pair().expect("two descriptors");
-        change(joined(2, ours.into()), &mut shared, &mut guests);
-        change(GuestChange::Left(2), &mut shared, &mut guests);
+        let joins = change(joined(2, ours.into()), &mut shared, &mut guests);
+        joins.expect("it gets a port");
+        let left = change(GuestChange::Left(2), &mut shared, &mut guests);
+        left.expect("it is there");
         assert!(guests.leaving.contains_key(&2));
     }
 }

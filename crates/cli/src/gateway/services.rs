@@ -34,7 +34,7 @@ use super::tcp_trace::TcpTrace;
 use super::udp::{GuestFlows, InletTarget};
 use super::web::SharedFixed;
 use crate::args::Proto;
-use crate::guests::GuestChange;
+use crate::lifecycle::ServiceChange;
 use crate::ports::{OutwardPort, PortChange, PortSpec, PublishedId, PublishedPort};
 
 /// The pattern of the kinds that the event loop handles itself.
@@ -182,16 +182,26 @@ impl Services {
         }
     }
 
-    /// Applies changes of published ports.
-    pub(super) fn change_ports(&mut self, shared: &mut Shared, changes: Vec<PortChange>) {
-        for change in changes {
-            match change {
-                // It fails without a descriptor or memory: the port is then closed, and clients are refused.
-                PortChange::Add(port) => drop(self.publish(shared, port)),
-                PortChange::AddOutward(port) => drop(self.open_outward(shared, port)),
-                PortChange::Remove(id) => self.unpublish(shared, id),
+    /// Makes a change. If it fails, the monitor has it undone.
+    pub(super) fn change(&mut self, shared: &mut Shared, change: ServiceChange) -> io::Result<()> {
+        match change {
+            ServiceChange::Port(PortChange::Add(ports)) => {
+                let mut ports = ports.into_iter();
+                return ports.try_for_each(|port| self.publish(shared, port));
             }
+            ServiceChange::Port(PortChange::AddOutward(port)) => {
+                return self.open_outward(shared, port);
+            }
+            ServiceChange::Port(PortChange::Remove(id)) => self.unpublish(shared, id),
+            ServiceChange::Guest(change) => {
+                if let (Some(network), Some(names)) = (&mut self.network, &mut self.flows.names) {
+                    return network.change(shared, names, change);
+                }
+            }
+            ServiceChange::NameServers(servers) => shared.resolvers.replace_all(servers),
+            ServiceChange::Lost(e) => return Err(e),
         }
+        Ok(())
     }
 
     /// The guests are those of a network.
@@ -200,19 +210,11 @@ impl Services {
         self.network = Some(NetworkGuests::new(link));
     }
 
-    /// Guests of the network join or leave.
-    pub(super) fn change_guests(&mut self, shared: &mut Shared, changes: Vec<GuestChange>) {
-        for change in changes {
-            if let (Some(network), Some(names)) = (&mut self.network, &mut self.flows.names) {
-                network.change(shared, names, change);
-            }
-        }
-    }
-
     /// Publishes a port.
     pub(super) fn publish(&mut self, shared: &Shared, port: PublishedPort) -> io::Result<()> {
         let spec = port.spec;
-        let server = self.server(&spec).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let server = self.server(&spec);
+        let server = server.ok_or(io::Error::from_raw_os_error(libc::EADDRNOTAVAIL))?;
         let socket = (spec.id, port.socket);
         match spec.publish.proto {
             Proto::Tcp => self.listen(shared, socket, ListenerTarget::Guest(server))?,
@@ -227,21 +229,19 @@ impl Services {
 
     /// Opens a port of the guest's loopback.
     fn open_outward(&mut self, shared: &Shared, port: OutwardPort) -> io::Result<()> {
-        let OutwardPort { spec, socket } = port;
-        let (socket, to) = ((spec.id, socket), spec.port.host_port);
-        match spec.port.proto {
-            Proto::Tcp => self.listen(shared, socket, ListenerTarget::HostLoopback(to))?,
-            Proto::Udp => {
-                let target = InletTarget::HostLoopback(to);
-                self.flows.publish(shared, socket, target)?
+        let OutwardPort { spec, sockets } = port;
+        let to = spec.port.host_port;
+        for socket in sockets {
+            let socket = (spec.id, socket);
+            match spec.port.proto {
+                Proto::Tcp => self.listen(shared, socket, ListenerTarget::HostLoopback(to))?,
+                Proto::Udp => {
+                    let target = InletTarget::HostLoopback(to);
+                    self.flows.publish(shared, socket, target)?
+                }
             }
         }
-        self.fixed.change(|fixed| {
-            // A socket of each version of IP.
-            if !fixed.outward.contains(&spec) {
-                fixed.outward.push(spec);
-            }
-        });
+        self.fixed.change(|fixed| fixed.outward.push(spec));
         Ok(())
     }
 

@@ -15,6 +15,8 @@
 //!
 //! The clients are the engine and the user: the mode of the socket's file excludes others.
 //!
+//! A change is answered when the gateway process has made it ([`super::requests`]).
+//!
 //! Invariants: nothing waits for a client; at most [`CLIENTS_MAX`], beyond which the oldest is closed; a request is
 //! bounded. Locks: none. Sources: slirp4netns(1), "API SOCKET".
 
@@ -29,9 +31,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::ports::Ports;
+use super::requests::{Requester, Requests};
 use crate::accept;
 use crate::args::{OutwardRequest, Proto, Publish, PublishRequest};
-use crate::channel::Channel;
 use crate::errors;
 use crate::ports::{OutwardSpec, PortSpec};
 
@@ -54,11 +56,28 @@ pub(super) struct Api {
     next: u64,
 }
 
-/// A client, and the part of its request that has come; then the part of the answer that it has not taken.
+/// A client, and the part of its request that has come.
 struct ApiClient {
     stream: UnixStream,
     received: Vec<u8>,
-    answer: Option<Vec<u8>>,
+    state: ApiState,
+}
+
+/// The progress of a client's request.
+enum ApiState {
+    Received,
+    /// The gateway process has not answered yet.
+    Asked(AskedGateway),
+    /// The client gets this answer.
+    Answered(Vec<u8>),
+}
+
+/// A request that the gateway process is to fulfil.
+struct AskedGateway {
+    /// The answer if it does.
+    fulfilled: Value,
+    /// The text before its reason if it does not.
+    refused: String,
 }
 
 /// The arguments of `add_hostfwd`.
@@ -97,21 +116,48 @@ impl Api {
     }
 
     /// Accepts clients, and reads all requests.
-    pub(super) fn attend(&mut self, set: &Poller, ports: &mut Ports, gateway: &Channel) {
+    pub(super) fn attend(&mut self, set: &Poller, ports: &mut Ports, requests: &mut Requests) {
         self.accept(set);
-        self.clients.retain(|number, client| {
-            let answered = client.answer.is_some();
-            if !answered {
-                match client.receive() {
+        self.clients.retain(|number, client| match &client.state {
+            ApiState::Asked(_) => true,
+            ApiState::Answered(_) => client.give(),
+            ApiState::Received => {
+                let executed = match client.receive() {
                     Heard::Part => return true,
                     Heard::Gone => return false,
-                    Heard::Whole(request) => client.begin(&answer(request, ports, gateway)),
+                    Heard::Whole(request) => request.and_then(|request| {
+                        execute(request, ports, Requester::Client(*number), requests)
+                    }),
+                };
+                // What else it sends, and its end, are no events any more.
+                let _ = set.remove(fd(&client.stream));
+                match executed {
+                    Ok(Executed::Asked(pending)) => {
+                        client.state = ApiState::Asked(pending);
+                        true
+                    }
+                    Ok(Executed::Done(value)) => client.answer(Ok(value), set, *number),
+                    Err(why) => client.answer(Err(why), set, *number),
                 }
             }
-            // A socket has no room for a list of many ports at once.
-            let waits = client.give();
-            waits && (answered || client.wait_for_room(set, *number).is_ok())
         });
+    }
+
+    /// The gateway process has fulfilled the request of a client, or `refused` it.
+    pub(super) fn answered(&mut self, set: &Poller, number: u64, refused: Option<String>) {
+        let Some(client) = self.clients.get_mut(&number) else {
+            return;
+        };
+        let ApiState::Asked(pending) = &client.state else {
+            return;
+        };
+        let answer = match refused {
+            None => Ok(pending.fulfilled.clone()),
+            Some(why) => Err(format!("{}{why}", pending.refused)),
+        };
+        if !client.answer(answer, set, number) {
+            self.clients.remove(&number);
+        }
     }
 
     fn accept(&mut self, set: &Poller) {
@@ -151,7 +197,7 @@ impl ApiClient {
         ApiClient {
             stream,
             received: Vec::new(),
-            answer: None,
+            state: ApiState::Received,
         }
     }
 
@@ -180,13 +226,20 @@ impl ApiClient {
         }
     }
 
-    fn begin(&mut self, answer: &Value) {
-        self.answer = Some(answer.to_string().into_bytes());
+    /// Begins to give the answer; true if there is more of it than the client's socket has room for.
+    fn answer(&mut self, answer: Result<Value, String>, set: &Poller, number: u64) -> bool {
+        let answer = match answer {
+            Ok(value) => json!({ "return": value }),
+            Err(desc) => json!({ "error": { "desc": desc } }),
+        };
+        self.state = ApiState::Answered(answer.to_string().into_bytes());
+        // From now on room to write is the event.
+        self.give() && set.add(fd(&self.stream), number, Interest::Write).is_ok()
     }
 
     /// Writes as much of the answer as the client's socket has room for; true if there is more.
     fn give(&mut self) -> bool {
-        let Some(rest) = &mut self.answer else {
+        let ApiState::Answered(rest) = &mut self.state else {
             return false;
         };
         while !rest.is_empty() {
@@ -198,54 +251,54 @@ impl ApiClient {
         }
         false
     }
+}
 
-    /// From now on only room to write is an event; further bytes of a request are ignored.
-    fn wait_for_room(&self, set: &Poller, number: u64) -> io::Result<()> {
-        set.remove(fd(&self.stream))?;
-        set.add(fd(&self.stream), number, Interest::Write)
-    }
+/// The result of a request.
+enum Executed {
+    Done(Value),
+    Asked(AskedGateway),
 }
 
 /// Performs a request.
-fn answer(request: Result<ApiRequest, String>, ports: &mut Ports, gateway: &Channel) -> Value {
-    match request.and_then(|request| execute(request, ports, gateway)) {
-        Ok(value) => json!({ "return": value }),
-        Err(desc) => json!({ "error": { "desc": desc } }),
-    }
-}
-
-fn execute(request: ApiRequest, ports: &mut Ports, gateway: &Channel) -> Result<Value, String> {
+fn execute(
+    request: ApiRequest,
+    ports: &mut Ports,
+    requester: Requester,
+    requests: &mut Requests,
+) -> Result<Executed, String> {
     let ApiRequest { execute, arguments } = request;
     match &*execute {
         "add_hostfwd" => {
             let forward = Forward::deserialize(arguments);
             let forward = forward.map_err(|e| format!("bad request: add_hostfwd: {e}"))?;
             let (request, guest_addr) = forward.meaning()?;
-            let added = ports.add(&request, guest_addr, gateway);
-            let id = added.map_err(|e| {
-                let why = errors::publish_failure(&request.publish, &e);
-                format!("bad request: add_hostfwd: {request}: {why}")
-            })?;
-            Ok(json!({ "id": id }))
+            let refused = format!("bad request: add_hostfwd: {request}: ");
+            let added = ports.add(&request, guest_addr, Some(requester), requests);
+            let id =
+                added.map_err(|e| refused.clone() + &errors::publish_failure(&request.publish, &e));
+            Ok(Executed::Asked(AskedGateway {
+                fulfilled: json!({ "id": id? }),
+                refused,
+            }))
         }
         "remove_hostfwd" => {
             let id = arguments.get("id").and_then(Value::as_u64);
             let id = id.and_then(|id| u32::try_from(id).ok());
-            let id = id.ok_or(BAD_ID)?;
-            match ports.remove(id, gateway) {
-                Ok(true) => Ok(json!({})),
-                Ok(false) => Err(BAD_ID.to_owned()),
-                Err(e) => Err(format!("bad request: remove_hostfwd: {e}")),
-            }
+            let id = id.filter(|id| ports.list().iter().any(|port| port.id == *id));
+            ports.remove(id.ok_or(BAD_ID)?, Some(requester), requests);
+            Ok(Executed::Asked(AskedGateway {
+                fulfilled: json!({}),
+                refused: "bad request: remove_hostfwd: ".to_owned(),
+            }))
         }
         "list_hostfwd" => {
             let entries: Vec<_> = ports.list().iter().map(entry).collect();
             let outward: Vec<_> = ports.outward().iter().map(outward_entry).collect();
-            Ok(match outward.is_empty() {
+            Ok(Executed::Done(match outward.is_empty() {
                 true => json!({ "entries": entries }),
                 // A word of ours, beside those that engines read.
                 false => json!({ "entries": entries, "outward": outward }),
-            })
+            }))
         }
         _ => Err("bad request: unknown execute".to_owned()),
     }

@@ -17,8 +17,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::ports::Ports;
+use super::requests::Requests;
 use crate::args::{LoopbackOpts, OutwardRequest, Publish, PublishRequest};
-use crate::channel::{Channel, ChannelMessage};
+use crate::channel::ChannelMessage;
 use crate::errors::Error;
 use crate::listening::{ListeningPorts, ProtoPort};
 use crate::namespace_agent::NamespaceAgent;
@@ -57,8 +58,8 @@ impl FollowedPorts {
         let mut begun = Vec::new();
         for asked in &opts.outward {
             let doing = format!("opening port {} of the guest's loopback", asked.guest_port);
-            let bound = outward_ports(&agent, asked, ports);
-            begun.extend(bound.map_err(Error::io(&doing))?);
+            let bound = outward_port(&agent, asked, ports);
+            begun.push(bound.map_err(Error::io(&doing))?);
         }
         let fixed = opts.outward.iter();
         let followed = FollowedPorts {
@@ -78,27 +79,32 @@ impl FollowedPorts {
         &mut self,
         begun: Vec<OutwardPort>,
         ports: &mut Ports,
-        gateway: &Channel,
-    ) -> io::Result<()> {
-        hand_over(&begun, gateway)?;
-        self.look(ports, gateway);
-        Ok(())
+        requests: &mut Requests,
+    ) {
+        for port in begun {
+            hand_over(port, requests);
+        }
+        self.look(ports, requests);
     }
 
     /// Reads the lists again, if the interval is over.
-    pub(super) fn tick(&mut self, ports: &mut Ports, gateway: &Channel) {
+    pub(super) fn tick(&mut self, ports: &mut Ports, requests: &mut Requests) {
         if self.ticks.take() {
-            self.look(ports, gateway);
+            self.look(ports, requests);
         }
     }
 
-    fn look(&mut self, ports: &mut Ports, gateway: &Channel) {
-        self.look_at_guest(ports, gateway);
-        self.look_at_host(ports, gateway);
+    fn look(&mut self, ports: &mut Ports, requests: &mut Requests) {
+        // The gateway process may have refused some.
+        let open = ports.ids();
+        self.inward.retain(|_, id| open.contains(id));
+        self.outward.retain(|_, id| open.contains(id));
+        self.look_at_guest(ports, requests);
+        self.look_at_host(ports, requests);
     }
 
     /// Publishes the ports on which the guest listens.
-    fn look_at_guest(&mut self, ports: &mut Ports, gateway: &Channel) {
+    fn look_at_guest(&mut self, ports: &mut Ports, requests: &mut Requests) {
         let listening = self.agent.as_ref();
         let listening = listening.map(|agent| agent.guest().read(&self.opts.follow_guest));
         let Some(Ok(mut listening)) = listening else {
@@ -108,20 +114,19 @@ impl FollowedPorts {
         let (gone, new) = changes(&self.inward, &listening);
         for port in gone {
             if let Some(id) = self.inward.remove(&port) {
-                // The end of the process is noticed by its channel.
-                let _ = ports.remove(id, gateway);
+                ports.remove(id, None, requests);
             }
         }
         for port in new {
             // A port that is in use, or that this user may not open, is left out until the next look.
-            if let Ok(id) = ports.add(&published(port), None, gateway) {
+            if let Ok(id) = ports.add(&published(port), None, None, requests) {
                 self.inward.insert(port, id);
             }
         }
     }
 
     /// Opens the ports on which the host listens.
-    fn look_at_host(&mut self, ports: &mut Ports, gateway: &Channel) {
+    fn look_at_host(&mut self, ports: &mut Ports, requests: &mut Requests) {
         let Ok(mut listening) = self.host.read(&self.opts.follow_host) else {
             return;
         };
@@ -131,7 +136,7 @@ impl FollowedPorts {
         let (gone, new) = changes(&self.outward, &listening);
         for port in gone {
             if let Some(id) = self.outward.remove(&port) {
-                ports.remove_outward(id, gateway);
+                ports.remove(id, None, requests);
             }
         }
         for (proto, number) in new {
@@ -143,12 +148,10 @@ impl FollowedPorts {
             let Some(agent) = &self.agent else {
                 return;
             };
-            match outward_ports(agent, &asked, ports) {
-                Ok(bound) => {
-                    if let Some(first) = bound.first() {
-                        self.outward.insert((proto, number), first.spec.id);
-                    }
-                    let _ = hand_over(&bound, gateway);
+            match outward_port(agent, &asked, ports) {
+                Ok(port) => {
+                    self.outward.insert((proto, number), port.spec.id);
+                    hand_over(port, requests);
                 }
                 Err(e) if is_gone(&e) => return self.lose_agent(),
                 // The port is in use there.
@@ -171,22 +174,19 @@ impl AsFd for FollowedPorts {
 }
 
 /// Lets the agent open a port of the guest's loopback.
-fn outward_ports(
+fn outward_port(
     agent: &NamespaceAgent,
     asked: &OutwardRequest,
     ports: &mut Ports,
-) -> io::Result<Vec<OutwardPort>> {
+) -> io::Result<OutwardPort> {
     let sockets = agent.bind(asked)?;
     let spec = ports.add_outward(*asked);
-    let port = |socket| OutwardPort { spec, socket };
-    Ok(sockets.into_iter().map(port).collect())
+    Ok(OutwardPort { spec, sockets })
 }
 
-fn hand_over(ports: &[OutwardPort], gateway: &Channel) -> io::Result<()> {
-    ports.iter().try_for_each(|port| {
-        let message = ChannelMessage::OpenOutward(port.spec);
-        gateway.send(&message, Some(port.socket.as_fd()))
-    })
+fn hand_over(port: OutwardPort, requests: &mut Requests) {
+    let message = ChannelMessage::OpenOutward(port.spec);
+    requests.push(message, port.sockets, None);
 }
 
 /// The ports of `open` on which no program listens any more, and as many new ones as there is room for.

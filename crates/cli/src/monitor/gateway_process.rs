@@ -5,8 +5,8 @@
 //! Locks: none here.
 
 use std::ffi::CStr;
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 
 use crate::args::NetOpts;
@@ -15,7 +15,7 @@ use crate::errors::Error;
 use crate::gateway;
 use crate::guest::Guest;
 use crate::guests::{GuestChange, JoinedGuest};
-use crate::lifecycle::{GuestState, Lifecycle};
+use crate::lifecycle::{GuestState, Lifecycle, ServiceChange};
 use crate::ports::{OutwardPort, PortChange, PublishedPort};
 use crate::say;
 use crate::sys::fd;
@@ -56,8 +56,6 @@ pub(super) fn main(handed: Handed, net: &NetOpts) -> u8 {
     let mut lifecycle = ByMonitor {
         monitor,
         changes: Vec::new(),
-        guests: Vec::new(),
-        name_servers: None,
     };
     let sockets = gateway::Sockets { control, ports };
     let served = prepared.and_then(|()| gateway::serve(guest, net, sockets, &mut lifecycle));
@@ -94,9 +92,7 @@ fn prepare(handed: &Handed, net: &NetOpts) -> Result<(), Error> {
 struct ByMonitor {
     monitor: Channel,
     /// Received, and not taken yet.
-    changes: Vec<PortChange>,
-    guests: Vec<GuestChange>,
-    name_servers: Option<Vec<SocketAddr>>,
+    changes: Vec<ServiceChange>,
 }
 
 impl Lifecycle for ByMonitor {
@@ -113,30 +109,18 @@ impl Lifecycle for ByMonitor {
         let failed = |e| Error::io("hearing the monitor")(e);
         let mut state = GuestState::Running;
         while fd::is_ready(self.monitor.as_fd()).map_err(failed)? {
-            match self.monitor.recv().map_err(failed)? {
-                Some((ChannelMessage::Ended, _)) => state = GuestState::Ended,
-                Some((ChannelMessage::Stop, _)) | None => return Ok(GuestState::StopRequested),
-                Some((ChannelMessage::Publish(spec), Some(socket))) => {
-                    self.changes
-                        .push(PortChange::Add(PublishedPort { spec, socket }));
+            let change = match self.monitor.recv_all() {
+                Ok(Some((ChannelMessage::Ended, _))) => {
+                    state = GuestState::Ended;
+                    continue;
                 }
-                Some((ChannelMessage::OpenOutward(spec), Some(socket))) => {
-                    let port = OutwardPort { spec, socket };
-                    self.changes.push(PortChange::AddOutward(port));
-                }
-                Some((ChannelMessage::GuestJoined(spec), Some(tap))) => {
-                    let guest = JoinedGuest { spec, tap };
-                    self.guests.push(GuestChange::Joined(guest));
-                }
-                Some((ChannelMessage::GuestLeft(id), _)) => {
-                    self.guests.push(GuestChange::Left(id));
-                }
-                Some((ChannelMessage::NameServers(list), _)) => self.name_servers = Some(list),
-                Some((ChannelMessage::Unpublish(id), _)) => {
-                    self.changes.push(PortChange::Remove(id))
-                }
-                Some(_) => {}
-            }
+                Ok(Some((ChannelMessage::Stop, _)) | None) => return Ok(GuestState::StopRequested),
+                Ok(Some((message, fds))) => change_of(message, fds),
+                // Only changes have descriptors.
+                Err(e) if e.raw_os_error() == Some(libc::EMFILE) => Some(ServiceChange::Lost(e)),
+                Err(e) => return Err(failed(e)),
+            };
+            self.changes.extend(change);
         }
         Ok(state)
     }
@@ -146,15 +130,36 @@ impl Lifecycle for ByMonitor {
         let _ = self.monitor.send(&ChannelMessage::Lingers, None);
     }
 
-    fn take_port_changes(&mut self) -> Vec<PortChange> {
+    fn take_changes(&mut self) -> Vec<ServiceChange> {
         std::mem::take(&mut self.changes)
     }
 
-    fn take_guest_changes(&mut self) -> Vec<GuestChange> {
-        std::mem::take(&mut self.guests)
+    fn report(&mut self, made: io::Result<()>) {
+        let refused = made.err().map(|e| e.raw_os_error().unwrap_or(libc::EINVAL));
+        // The end of the monitor is noticed by its channel.
+        let _ = self.monitor.send(&ChannelMessage::Answered(refused), None);
     }
+}
 
-    fn take_name_servers(&mut self) -> Option<Vec<SocketAddr>> {
-        self.name_servers.take()
-    }
+/// The change for which the monitor asks, with the descriptors that came along.
+fn change_of(message: ChannelMessage, fds: Vec<OwnedFd>) -> Option<ServiceChange> {
+    Some(match message {
+        ChannelMessage::Publish(specs) => {
+            let ports = specs.into_iter().zip(fds);
+            let ports = ports.map(|(spec, socket)| PublishedPort { spec, socket });
+            ServiceChange::Port(PortChange::Add(ports.collect()))
+        }
+        ChannelMessage::OpenOutward(spec) => {
+            let port = OutwardPort { spec, sockets: fds };
+            ServiceChange::Port(PortChange::AddOutward(port))
+        }
+        ChannelMessage::Unpublish(id) => ServiceChange::Port(PortChange::Remove(id)),
+        ChannelMessage::GuestJoined(spec) => match fds.into_iter().next() {
+            Some(tap) => ServiceChange::Guest(GuestChange::Joined(JoinedGuest { spec, tap })),
+            None => ServiceChange::Lost(io::ErrorKind::InvalidData.into()),
+        },
+        ChannelMessage::GuestLeft(id) => ServiceChange::Guest(GuestChange::Left(id)),
+        ChannelMessage::NameServers(list) => ServiceChange::NameServers(list),
+        _ => return None,
+    })
 }

@@ -1,15 +1,15 @@
 //! The monitor's list of published ports.
 //!
-//! Invariants: each was sent to the gateway process. A port of a network leads to one of its guests, and ends with that
-//! guest: otherwise it would lead to the next guest with the same address. Locks: none.
+//! Invariants: for each the gateway process was asked ([`super::requests`]). A port of a network leads to one of its
+//! guests, and ends with that guest: otherwise it would lead to the next guest with the same address. Locks: none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
+use super::requests::{Requester, Requests};
 use crate::args::{NetOpts, OutwardRequest, Publish, PublishRequest};
-use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
 use crate::guest::{Guest, GuestEnd};
 use crate::guests::GuestSpec;
@@ -141,13 +141,6 @@ impl Ports {
         spec
     }
 
-    /// Closes it.
-    pub(super) fn remove_outward(&mut self, id: PublishedId, gateway: &Channel) {
-        self.outward.retain(|port| port.id != id);
-        // The end of the process is noticed by its channel.
-        let _ = gateway.send(&ChannelMessage::Unpublish(id), None);
-    }
-
     /// Gives the sockets of a port their number.
     fn number(
         &mut self,
@@ -171,22 +164,18 @@ impl Ports {
     /// Publishes a port of the guest at `addr` by a socket that is bound already.
     pub(super) fn adopt(
         &mut self,
-        publish: Publish,
-        addr: Ipv4Addr,
-        socket: OwnedFd,
-        gateway: &Channel,
+        (publish, addr, socket): (Publish, Ipv4Addr, OwnedFd),
+        requester: Option<Requester>,
+        requests: &mut Requests,
     ) -> io::Result<()> {
         self.check_room()?;
-        for PublishedPort { spec, socket } in
-            self.number(vec![(publish, socket)], Some(addr.into()))
-        {
-            gateway.send(&ChannelMessage::Publish(spec), Some(socket.as_fd()))?;
-        }
+        let ports = self.number(vec![(publish, socket)], Some(addr.into()));
+        requests.publish(ports, requester);
         Ok(())
     }
 
     /// Stops publishing the ports of the guest at `addr`, which has left.
-    pub(super) fn guest_left(&mut self, addr: Ipv4Addr, gateway: &Channel) -> io::Result<()> {
+    pub(super) fn guest_left(&mut self, addr: Ipv4Addr, requests: &mut Requests) {
         let addr6 = match &mut self.guests {
             Guests::Network(guests) => guests.remove(&addr),
             Guests::One { .. } => None,
@@ -197,8 +186,9 @@ impl Ports {
             .iter()
             .filter(|port| port.guest_addr.is_some() && addrs.contains(&port.guest_addr));
         let its: Vec<PublishedId> = its.map(|port| port.id).collect();
-        its.into_iter()
-            .try_for_each(|id| self.remove(id, gateway).map(drop))
+        for id in its {
+            self.remove(id, None, requests);
+        }
     }
 
     /// Publishes one more.
@@ -209,27 +199,32 @@ impl Ports {
         &mut self,
         request: &PublishRequest,
         guest_addr: Option<IpAddr>,
-        gateway: &Channel,
+        requester: Option<Requester>,
+        requests: &mut Requests,
     ) -> io::Result<PublishedId> {
         self.guests.check(guest_addr)?;
-        let ports = self.bind(request, guest_addr);
-        let id = self.last;
-        for PublishedPort { spec, socket } in ports.map_err(|(_, e)| e)? {
-            let told = gateway.send(&ChannelMessage::Publish(spec), Some(socket.as_fd()));
-            told.inspect_err(|_| self.list.retain(|port| port.id != id))?;
-        }
-        Ok(id)
+        let ports = self.bind(request, guest_addr).map_err(|(_, e)| e)?;
+        requests.publish(ports, requester);
+        Ok(self.last)
     }
 
-    /// Stops publishing one. Returns false if none has this number.
-    pub(super) fn remove(&mut self, id: PublishedId, gateway: &Channel) -> io::Result<bool> {
-        let before = self.list.len();
+    /// Closes a port, published or outward.
+    pub(super) fn remove(
+        &mut self,
+        id: PublishedId,
+        requester: Option<Requester>,
+        requests: &mut Requests,
+    ) {
         self.list.retain(|port| port.id != id);
-        if self.list.len() == before {
-            return Ok(false);
-        }
-        gateway.send(&ChannelMessage::Unpublish(id), None)?;
-        Ok(true)
+        self.outward.retain(|port| port.id != id);
+        requests.unpublish(id, requester);
+    }
+
+    /// The numbers of all ports.
+    pub(super) fn ids(&self) -> BTreeSet<PublishedId> {
+        let list = self.list.iter().map(|port| port.id);
+        list.chain(self.outward.iter().map(|port| port.id))
+            .collect()
     }
 
     /// All that are published.

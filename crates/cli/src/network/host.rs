@@ -32,7 +32,7 @@ use crate::accept;
 use crate::addressing::Addressing;
 use crate::args::NetOpts;
 use crate::channel::{Channel, ChannelMessage};
-use crate::errors::Error;
+use crate::errors::{Error, with_remedy};
 use crate::guest::{Guest, GuestEnd, GuestLink};
 use crate::guests::{GuestChange, GuestId, GuestSpec, JoinedGuest, NetworkRequest};
 use crate::lifecycle::{GuestState, Lifecycle};
@@ -128,6 +128,13 @@ struct Connected {
     is_attached: bool,
 }
 
+/// The answer to a message.
+enum HostAnswer {
+    Now(NetworkMessage),
+    /// That of the gateway process.
+    Later,
+}
+
 impl NetworkHost {
     fn new(
         plan: NetworkPlan,
@@ -208,19 +215,29 @@ impl NetworkHost {
         let Some(connected) = self.connections.get(&number) else {
             return;
         };
-        let heard = match connected.channel.recv_all() {
-            Ok(Some((ChannelMessage::Network(message), fds))) => Some((message, fds)),
+        let answer = match connected.channel.recv_all() {
+            Ok(Some((ChannelMessage::Network(message), fds))) => self.answer(number, message, fds),
+            // The guest ends with it.
+            Err(e) if e.raw_os_error() == Some(libc::EMFILE) => {
+                Some(HostAnswer::Now(NetworkMessage::Refused(with_remedy(&e))))
+            }
             _ => None,
         };
-        let answer = heard.and_then(|(message, fds)| self.answer(number, message, fds));
-        let told = answer.is_some_and(|answer| {
-            let connected = self.connections.get(&number);
-            let message = ChannelMessage::Network(answer);
-            connected.is_some_and(|c| c.channel.send(&message, None).is_ok())
+        let goes_on = answer.is_some_and(|answer| match answer {
+            HostAnswer::Now(message) => self.tell(number, message).is_ok(),
+            HostAnswer::Later => true,
         });
-        if !told {
+        if !goes_on {
             self.part(number);
         }
+    }
+
+    fn tell(&self, number: u64, message: NetworkMessage) -> io::Result<()> {
+        let connected = self.connections.get(&number);
+        let connected = connected.ok_or(io::ErrorKind::NotConnected)?;
+        connected
+            .channel
+            .send(&ChannelMessage::Network(message), None)
     }
 
     /// The answer to a message; `None` if such a message must not come.
@@ -229,9 +246,9 @@ impl NetworkHost {
         number: u64,
         message: NetworkMessage,
         fds: Vec<OwnedFd>,
-    ) -> Option<NetworkMessage> {
+    ) -> Option<HostAnswer> {
         let fd = fds.into_iter().next();
-        Some(match message {
+        Some(HostAnswer::Now(match message {
             NetworkMessage::Join { pid, name, options } => {
                 match self.join(number, pid, name, options) {
                     Ok(joined) => joined,
@@ -239,14 +256,14 @@ impl NetworkHost {
                 }
             }
             NetworkMessage::Publish(publish) => {
-                let addr = self.connections.get(&number)?.guest.as_ref()?.addr;
-                self.requests
-                    .push(NetworkRequest::Publish(publish, addr, fd?));
-                NetworkMessage::Done
+                let Connected { id, guest, .. } = self.connections.get(&number)?;
+                let request = NetworkRequest::Publish(*id, publish, guest.as_ref()?.addr, fd?);
+                self.requests.push(request);
+                return Some(HostAnswer::Later);
             }
             NetworkMessage::Attach { offloads, ip6 } => {
                 self.attach(number, offloads, ip6, fd?)?;
-                NetworkMessage::Done
+                return Some(HostAnswer::Later);
             }
             NetworkMessage::Inspect => NetworkMessage::View(self.view()),
             NetworkMessage::Remove { force } => match self.guests().count() {
@@ -263,7 +280,7 @@ impl NetworkHost {
                 )),
             },
             _ => return None,
-        })
+        }))
     }
 
     fn join(
@@ -400,5 +417,11 @@ impl Lifecycle for NetworkHost {
 
     fn take_requests(&mut self) -> Vec<NetworkRequest> {
         std::mem::take(&mut self.requests)
+    }
+
+    fn tell_guest(&mut self, guest: GuestId, refused: Option<String>) {
+        let answer = refused.map_or(NetworkMessage::Done, NetworkMessage::Refused);
+        // The end of a guest is noticed by its connection.
+        let _ = self.tell(guest.into(), answer);
     }
 }

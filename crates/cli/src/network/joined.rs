@@ -94,6 +94,9 @@ impl JoinedNetwork {
     fn done(&self, message: NetworkMessage, fd: OwnedFd) -> Result<(), Error> {
         match ask(&self.channel, message, Some(fd.as_fd())).map_err(failed)? {
             Some(NetworkMessage::Done) => Ok(()),
+            Some(NetworkMessage::Refused(why)) => {
+                Err(Error::io("joining the network")(io::Error::other(why)))
+            }
             _ => Err(failed(io::ErrorKind::ConnectionReset.into())),
         }
     }

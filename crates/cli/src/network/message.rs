@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   run      Join ->            <- Joined, Refused
-//!            Publish + socket ->    <- Done           for each published port
-//!            Attach + TAP ->        <- Done           (and stays connected for as long as COMMAND runs)
+//!            Publish + socket ->    <- Done, Refused  for each published port
+//!            Attach + TAP ->        <- Done, Refused  (and stays connected for as long as COMMAND runs)
 //!   network  Inspect ->             <- View
 //!            Remove ->              <- Done, Refused
 //! ```

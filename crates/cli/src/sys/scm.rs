@@ -11,8 +11,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::cmsg_space;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg,
+    sendmsg, socketpair,
 };
 
 /// Descriptors that go with a message at most: a TAP has as many queues. The kernel's bound is 253.
@@ -46,6 +47,9 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>])
 }
 
 /// Receives one message into `bytes`, with the descriptors that came along; length 0 is the end.
+///
+/// # Errors
+/// EMFILE if a descriptor came along for which this process has no number left. The message is lost.
 pub(crate) fn recv(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); CONTROL_LEN];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -57,6 +61,10 @@ pub(crate) fn recv(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usiz
         if let RecvAncillaryMessage::ScmRights(rights) = message {
             fds.extend(rights);
         }
+    }
+    // The room is that of the longest list, so the limit on open files has cut it.
+    if got.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(Errno::MFILE.into());
     }
     Ok((got.bytes, fds))
 }

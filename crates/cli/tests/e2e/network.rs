@@ -6,8 +6,10 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::common::needs::{guests, programs};
-use crate::common::server::TcpServer;
-use crate::common::{MBUMA, PATIENCE, Running, program, wait_until};
+use crate::common::server::{TcpServer, closed_port};
+use crate::common::{
+    MBUMA, PATIENCE, Running, TAKE_ALL_DESCRIPTORS, program, wait_until, with_descriptors,
+};
 
 /// A name that no other test's network has, also in another run of this program beside it.
 fn name(test: &str) -> String {
@@ -337,4 +339,79 @@ fn a_network_without_isolation_says_so() {
     let ended = Running::start(guest(&network, &["--no-sandbox"], "true")).finish();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     assert_eq!(ended.err.matches("--no-sandbox: ").count(), 1, "{ended:#?}");
+}
+
+#[test]
+fn a_guest_for_which_there_is_no_descriptor_is_refused() {
+    // Breaks when a guest starts whose TAP the network's gateway process could not take: it would have a network in
+    // words only.
+    needs!(guests(), programs(&["python3"]));
+    let network = name("full");
+    let server = TcpServer::start(|mut stream| drop(std::io::Read::read(&mut stream, &mut [0])));
+    let script = format!(
+        "exec python3 -I -u -c \"{TAKE_ALL_DESCRIPTORS}\" {}",
+        server.port()
+    );
+    let first = guest(&network, &["--host-loopback"], &script);
+    let first = Running::start(with_descriptors(256, &first));
+    first.wait_for("up");
+    let pid = pid_of(&network);
+    let mut said = String::new();
+    wait_until("a refusal", || {
+        let visit = Running::start(guest(&network, &[], "true")).finish();
+        said = visit.err;
+        visit.code != Some(0)
+    });
+    assert!(
+        said.contains("joining the network") && said.contains("open files"),
+        "{said}"
+    );
+    first.finish();
+    wait_for_end(&network, pid);
+}
+
+#[test]
+fn the_port_of_the_last_guest_is_free_while_its_data_is_delivered() {
+    // Breaks when a network that still delivers data of its last guest keeps that guest's port: the next run that
+    // publishes it fails.
+    needs!(guests(), programs(&["python3"]));
+    let network = name("last");
+    let (read, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let server = TcpServer::start(move |mut stream| {
+        let _ = wait.lock().expect("one client").recv();
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    });
+    let send = "import socket,sys; s=socket.create_connection((sys.argv[1], int(sys.argv[2])));
+s.settimeout(1)
+try:
+    while True: s.send(bytes(65536))
+except TimeoutError: print('full', flush=True)
+sys.stdin.readline()";
+    let script = format!(
+        "exec python3 -I -u -c \"{send}\" 10.0.2.2 {}",
+        server.port()
+    );
+    // The first may be closed before the network knows that its guest was the last.
+    let ports = [closed_port(), closed_port()];
+    let [first, second] = ports.map(|port| format!("127.0.0.1:{port}:80"));
+    let options = ["--host-loopback", "-p", &first, "-p", &second];
+    let last = Running::start(guest(&network, &options, &script));
+    last.wait_for("full");
+    let pid = pid_of(&network);
+    last.finish().good();
+    for port in ports {
+        wait_until("a free port", || {
+            std::net::TcpListener::bind(("127.0.0.1", port)).is_ok()
+        });
+    }
+    // A network that closes its ports by its end is gone soon.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    assert!(
+        stat.is_ok_and(|stat| !stat.contains(") Z ")),
+        "it still delivers"
+    );
+    drop(read);
+    wait_for_end(&network, pid);
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use crate::common::needs::{guests, programs};
 use crate::common::scratch::noise;
 use crate::common::server::{TcpServer, closed_port, connect, wait_until_closed};
-use crate::common::{Running, Scratch, alone, mbuma, mbuma_python, output_of, program, wait_until};
+use crate::common::{
+    Running, Scratch, alone, mbuma, mbuma_python, output_of, program, wait_until, with_descriptors,
+};
 
 #[test]
 fn a_web_server_in_the_guest_is_reached() {
@@ -224,12 +226,7 @@ fn clients_leave_descriptors_for_the_guest() {
         HOLDING_SERVER,
         &[],
     );
-    let mut limited = crate::common::program("sh");
-    limited
-        .args(["-c", "ulimit -n 160; exec \"$@\"", "sh"])
-        .arg(mbuma.get_program())
-        .args(mbuma.get_args());
-    let mut running = Running::start(limited);
+    let mut running = Running::start(with_descriptors(160, &mbuma));
     running.wait_for("listening");
     let to = (std::net::Ipv4Addr::LOCALHOST, port).into();
     let connect = |_| TcpStream::connect_timeout(&to, Duration::from_secs(10)).ok();

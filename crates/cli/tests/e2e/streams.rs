@@ -16,6 +16,7 @@ use crate::common::server::{self, TcpServer, closed_port};
 use crate::common::test_host::{make_neighbour, shell};
 use crate::common::{
     Running, Stats, alone, http, mbuma_python, number, output_of, output_of_python, wait_until,
+    with_descriptors,
 };
 
 /// Prints, for each address:port among its arguments, the error of connecting and the milliseconds.
@@ -374,12 +375,7 @@ fn without_descriptors_connections_wait() {
         HOLD,
         &[&server.port().to_string(), &HELD_EACH.to_string()],
     );
-    let mut limited = crate::common::program("sh");
-    limited
-        .args(["-c", "ulimit -n 48; exec \"$@\"", "sh"])
-        .arg(mbuma.get_program())
-        .args(mbuma.get_args());
-    let running = Running::start(limited);
+    let running = Running::start(with_descriptors(48, &mbuma));
     let held = number(&running.wait_for("held"));
     assert!(held > 0 && held < 4 * HELD_EACH, "{held} connections held");
     running.wait_for("again");

@@ -7,7 +7,7 @@ use mbuma::runtime::{Interest, Poller};
 
 use super::super::ports::Guests;
 use super::*;
-use crate::channel::ChannelMessage;
+use crate::channel::{Channel, ChannelMessage};
 use crate::guest::GuestEnd;
 use crate::guests::GuestSpec;
 use crate::sys::tap::Offloads;
@@ -17,6 +17,7 @@ struct Bench {
     api: Api,
     set: Poller,
     ports: Ports,
+    requests: Requests,
     gateway: Channel,
     played: Channel,
 }
@@ -32,6 +33,7 @@ impl Bench {
                 end: GuestEnd::usual(),
                 loopback: true,
             }),
+            requests: Requests::default(),
             gateway,
             played,
         }
@@ -44,16 +46,36 @@ impl Bench {
         self.api.clients.insert(9, ApiClient::new(stream));
         for piece in pieces {
             client.write_all(piece.as_bytes()).expect("it is read");
-            self.api.attend(&self.set, &mut self.ports, &self.gateway);
+            self.attend();
         }
         if ends {
             client.shutdown(Shutdown::Write).expect("it is open");
-            self.api.attend(&self.set, &mut self.ports, &self.gateway);
+            self.attend();
         }
+        self.gateway_answers(None);
         assert!(self.api.clients.is_empty(), "it is answered");
         let mut text = String::new();
         client.read_to_string(&mut text).expect("it is closed");
         text
+    }
+
+    fn attend(&mut self) {
+        let requests = &mut self.requests;
+        self.api.attend(&self.set, &mut self.ports, requests);
+    }
+
+    /// The gateway process gets all requests, and gives this answer to each.
+    fn gateway_answers(&mut self, refused: Option<&str>) {
+        loop {
+            self.requests.send(&self.gateway).expect("it has room");
+            let Some(request) = self.requests.take_answered() else {
+                return;
+            };
+            if let Some(Requester::Client(number)) = request.requester {
+                let refused = refused.map(str::to_owned);
+                self.api.answered(&self.set, number, refused);
+            }
+        }
     }
 
     fn heard(&self) -> (ChannelMessage, Option<OwnedFd>) {
@@ -77,9 +99,10 @@ fn lines_of_podman_and_rootlesskit_are_answered_as_recorded() {
     );
     assert_eq!(bench.ask(&[&podman], true), r#"{"return":{"id":1}}"#);
     let (message, socket) = bench.heard();
-    let ChannelMessage::Publish(spec) = message else {
+    let ChannelMessage::Publish(specs) = message else {
         panic!("{message:?}")
     };
+    let spec = specs[0];
     assert_eq!(
         (spec.id, spec.publish.guest_port, spec.guest_addr),
         (1, 80, None)
@@ -176,8 +199,7 @@ fn a_port_of_a_network_leads_to_a_guest_that_is_there() {
         assert!(bench.ask(&[&add(addr)], true).contains("return"));
     }
     assert!(bench.ask(&[&add("10.0.2.100")], true).contains("no guest"));
-    let left = bench.ports.guest_left(addr, &bench.gateway);
-    left.expect("the channel is open");
+    bench.ports.guest_left(addr, &mut bench.requests);
     assert!(bench.ports.list().is_empty());
     assert!(bench.ask(&[&add("10.0.2.101")], true).contains("no guest"));
 }
@@ -221,22 +243,53 @@ fn an_answer_longer_than_a_socket_holds_arrives_whole() {
         .set
         .add(fd(&stream), 9_u64, Interest::Read)
         .expect("it is open");
+    bench.set.remove(fd(&stream)).expect("as after its request");
     let mut asked = ApiClient::new(stream);
-    let answer = json!({ "return": "x".repeat(4 << 20) });
-    asked.begin(&answer);
-    assert!(asked.give(), "the socket is full");
-    asked.wait_for_room(&bench.set, 9).expect("it is watched");
+    let answer = json!("x".repeat(4 << 20));
+    let waits = asked.answer(Ok(answer.clone()), &bench.set, 9);
+    assert!(waits, "the socket is full");
     bench.api.clients.insert(9, asked);
     let mut text = Vec::new();
     while !bench.api.clients.is_empty() {
         let end = client.read_to_end(&mut text);
         assert_eq!(end.map_err(|e| e.kind()), Err(ErrorKind::WouldBlock));
-        bench
-            .api
-            .attend(&bench.set, &mut bench.ports, &bench.gateway);
+        bench.attend();
     }
     // A process that another test starts may have a copy of the other descriptor for a while.
     client.set_nonblocking(false).expect("an option");
     client.read_to_end(&mut text).expect("it is closed");
-    assert!(text == answer.to_string().into_bytes());
+    let whole = json!({ "return": answer }).to_string();
+    assert!(text == whole.into_bytes());
+}
+
+#[test]
+fn a_port_is_published_only_when_the_gateway_process_says_so() {
+    // Breaks when a client is told of a port that the gateway process could not take; or when a gateway process that
+    // does not answer keeps other clients waiting.
+    let mut bench = Bench::new();
+    let mut client = |number: u64, request: &str| {
+        let (mut client, stream) = UnixStream::pair().expect("a socket pair");
+        stream.set_nonblocking(true).expect("an option");
+        client.set_nonblocking(true).expect("an option");
+        client.write_all(request.as_bytes()).expect("it has room");
+        bench.api.clients.insert(number, ApiClient::new(stream));
+        bench.attend();
+        client
+    };
+    let text = |mut client: &UnixStream| {
+        let mut text = String::new();
+        let read = client.read_to_string(&mut text);
+        read.map(|_| text).map_err(|e| e.kind())
+    };
+    let waits = client(1, &add(""));
+    let list = client(2, r#"{"execute":"list_hostfwd"}"#);
+    assert_eq!(text(&waits), Err(ErrorKind::WouldBlock));
+    assert!(text(&list).is_ok_and(|text| text.contains("entries")));
+    bench.gateway_answers(Some("no room"));
+    let refused = text(&waits).expect("an answer");
+    assert!(
+        refused.starts_with(r#"{"error":{"desc":"bad request: add_hostfwd: 127.0.0.1:"#)
+            && refused.ends_with(r#": no room"}}"#),
+        "{refused}"
+    );
 }

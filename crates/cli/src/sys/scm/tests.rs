@@ -43,3 +43,44 @@ fn too_many_are_an_error_and_nothing_is_sent() {
     drop(a);
     assert_eq!(recv(b.as_fd(), &mut [0; 4]).expect("the end").0, 0);
 }
+
+/// Runs in a process of its own.
+const LIMITED: &str = "MBUMA_TEST_SCM_LIMITED";
+
+#[test]
+fn a_descriptor_without_a_number_is_an_error() {
+    // Breaks when a process that has no number left takes a message for one that came without its descriptor.
+    if std::env::var_os(LIMITED).is_none() {
+        let own = std::env::current_exe().expect("the test");
+        let name = "sys::scm::tests::a_descriptor_without_a_number_is_an_error";
+        let mut limited = std::process::Command::new(own);
+        limited.args(["--exact", name]).env(LIMITED, "1");
+        let ended = limited.output().expect("it runs");
+        assert!(ended.status.success(), "{ended:?}");
+        return;
+    }
+    let (a, b) = pair().expect("a pair");
+    let file = numbered(0);
+    let used = (0..).map_while(|_| file.try_clone().ok());
+    rustix::process::setrlimit(
+        rustix::process::Resource::Nofile,
+        rustix::process::Rlimit {
+            current: Some(64),
+            maximum: Some(64),
+        },
+    )
+    .expect("a lower limit");
+    let mut used: Vec<File> = used.collect();
+    for free in 0..=2 {
+        send(a.as_fd(), b"two", &[a.as_fd(); 2]).expect("sent");
+        let received = recv(b.as_fd(), &mut [0; 4]);
+        match free {
+            2 => assert_eq!(received.expect("it has room").1.len(), 2),
+            _ => {
+                let error = received.expect_err("no number is left");
+                assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{free}");
+            }
+        }
+        used.pop();
+    }
+}

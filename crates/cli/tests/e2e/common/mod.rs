@@ -72,6 +72,39 @@ pub(crate) fn program(name: &str) -> Command {
     command
 }
 
+/// The same command, in a process that may have so many descriptors.
+pub(crate) fn with_descriptors(count: u32, command: &Command) -> Command {
+    let mut limited = program("sh");
+    let script = format!("ulimit -n {count}; exec \"$@\"");
+    limited.args(["-c", &script, "sh"]);
+    limited.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited
+}
+
+/// A program for a guest: it opens connections to a port of the host's loopback until the gateway process has no
+/// descriptor left, and holds them until its input ends.
+pub(crate) const TAKE_ALL_DESCRIPTORS: &str = "
+import socket, sys
+held = []
+for _ in range(245):
+    s = socket.socket()
+    s.setblocking(False)
+    s.connect_ex(('10.0.2.2', int(sys.argv[1])))
+    held.append(s)
+print('up', flush=True)
+sys.stdin.readline()
+for s in held:
+    s.close()
+print('closed', flush=True)
+sys.stdin.readline()
+";
+
 /// Runs mbuma with a script, which must succeed, and returns its output.
 pub(crate) fn output_of(options: &[&str], script: &str) -> String {
     Running::start(mbuma(options, script)).finish().good()

@@ -200,7 +200,7 @@ pub(crate) struct PastaArgs {
     #[arg(long)]
     no_udp: bool,
 
-    /// Leave pings to other hosts without an answer
+    /// Leave pings without an answer
     #[arg(long)]
     no_icmp: bool,
 

@@ -131,6 +131,7 @@ fn config(opts: &NetOpts, pool: &WorkerPool, clock: &Arc<dyn Clock>) -> Config {
     config.tcp.icmp_aborts = IcmpAborts::All;
     config.tcp.syn_retransmits_max = SYN_RETRANSMITS_MAX;
     config.tcp.congestion = opts.congestion;
+    config.echo_replies = !opts.ignored.icmp;
     config.udp_queue_max = NEW_FLOWS_MAX;
     config.cpus = pool.cpus();
     config.giant = Arc::new(Giant::new(opts.giant));

@@ -64,6 +64,9 @@ pub struct Config {
     /// ICMP errors and resets to closed ports a second at most (RFC 1812 4.3.2.8). Default 1000. A host gets a tenth of
     /// ICMPv6's errors at most (RFC 4443 2.4 f).
     pub icmp_errors_per_s: u32,
+    /// Answer pings to the stack's own addresses (RFC 1122 3.2.2.6, RFC 4443 4.2). Default true.
+    #[doc(alias = "icmp_echo_ignore_all")]
+    pub echo_replies: bool,
     /// Frames that wait for one unresolved neighbour at most (RFC 1122 2.3.2.2 asks for 1). Default 64.
     pub arp_queue_max: usize,
 }
@@ -92,6 +95,7 @@ impl Config {
             reass_runs_max: 64,
             reass_timeout: Duration::from_secs(30),
             icmp_errors_per_s: 1000,
+            echo_replies: true,
             arp_queue_max: 64,
         }
     }

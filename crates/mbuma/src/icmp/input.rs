@@ -60,15 +60,15 @@ fn echo_request(
 ) {
     let ip = &from.ip;
     match ip.scope {
-        DestScope::Broadcast | DestScope::Group | DestScope::Anycast => {
-            batch.drop(packet, DropReason::IcmpUnhandled);
-        }
-        DestScope::Local => {
+        DestScope::Local if batch.stack.icmp.echo_replies => {
             batch.delivered();
             let reply = IcmpMessage::EchoReply { id, seq };
             output::send(batch, reply, packet.into_chain(), &answer_to(from));
         }
         DestScope::Foreign => echo::to_interceptor(batch, packet, from, (id, seq)),
+        DestScope::Local | DestScope::Broadcast | DestScope::Group | DestScope::Anycast => {
+            batch.drop(packet, DropReason::IcmpUnhandled);
+        }
     }
 }
 

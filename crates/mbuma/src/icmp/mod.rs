@@ -25,6 +25,8 @@ static ECHO_TABLE: LockClass = LockClass::new("echo interceptors", order::UDP_TA
 #[derive(Debug)]
 pub(crate) struct IcmpState {
     limiter: Limiter,
+    /// Pings to the stack's own addresses are answered.
+    pub(crate) echo_replies: bool,
     /// The sockets that answer pings to foreign addresses, at most one an interface.
     interceptors: RmLock<Vec<Arc<EchoPcb>>>,
 }
@@ -33,6 +35,7 @@ impl IcmpState {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             limiter: Limiter::new(config.icmp_errors_per_s),
+            echo_replies: config.echo_replies,
             interceptors: RmLock::new(&ECHO_TABLE, Vec::new()),
         }
     }

@@ -89,7 +89,8 @@ fn echo_request(
         }
         DestScope::Foreign => return echo::to_interceptor(batch, packet, from, (id, seq)),
     };
-    let Some(src) = src else {
+    let answered = src.filter(|_| batch.stack.icmp.echo_replies);
+    let Some(src) = answered else {
         return batch.drop(packet, DropReason::IcmpUnhandled);
     };
     batch.delivered();

@@ -4,9 +4,12 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::common::net::*;
+use crate::frames6::*;
 use mbuma::socket::RecvError;
-use mbuma::{DropReason, IcmpError};
-use wire::{IcmpMessage, IpProto, Ipv4Fields, Ipv4Header, MacAddr, TimeExceeded, Unreachable};
+use mbuma::{DropReason, IcmpError, IfAddr};
+use wire::{
+    Icmp6Message, IcmpMessage, IpProto, Ipv4Fields, Ipv4Header, MacAddr, TimeExceeded, Unreachable,
+};
 
 /// Breaks if the answer to a ping has other bytes, or another source than the pinged address.
 #[test]
@@ -40,6 +43,32 @@ fn broadcast_and_damaged_pings_get_no_answer() {
     lab.give(&damaged);
     assert_eq!(lab.dropped(DropReason::IcmpBadChecksum), 1);
     assert!(lab.frames().is_empty());
+    lab.done();
+}
+
+/// Breaks if a stack that must not answer pings does, or the socket that took over foreign ones gets none.
+#[test]
+fn pings_get_no_answer_if_the_stack_is_told_so() {
+    let lab = Lab::new(Setup {
+        accept_any: true,
+        addrs6: vec![IfAddr {
+            addr: US6,
+            prefix_len: 64,
+        }],
+        tune: |config| config.echo_replies = false,
+        ..Setup::default()
+    });
+    lab.give(&ping_frame(US, 77, 3, b"anybody there?"));
+    let ping6 = Icmp6Message::EchoRequest { id: 77, seq: 3 };
+    for to in [US6, ALL_NODES] {
+        lab.give(&icmp6_frame(PEER6, to, 64, ping6, b"anybody there?"));
+    }
+    assert_eq!(lab.dropped(DropReason::IcmpUnhandled), 3);
+    let echoes = lab.stack.icmp_echo_any(lab.iface).unwrap();
+    lab.give(&ping_frame(FOREIGN, 5, 2, b"answer me"));
+    assert!(echoes.recv().is_ok());
+    assert!(lab.frames().is_empty());
+    drop(echoes);
     lab.done();
 }
 

@@ -23,9 +23,12 @@ const METADATA: [IpAddr; 7] = [
 /// The wire server of an Azure machine, which is its name server too.
 const AZURE: IpAddr = IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16));
 
+/// The metadata server of most clouds, which is a Google machine's name server too.
+const MOST_CLOUDS: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
+
 /// Whether a prohibited address has a name server at port 53 that the host's programs ask.
 pub(crate) fn answers_names(ip: IpAddr) -> bool {
-    ip == AZURE
+    [AZURE, MOST_CLOUDS].contains(&ip)
 }
 
 /// Whether an address means something other than one host of some network, or is a link's own.

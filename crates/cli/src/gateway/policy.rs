@@ -193,7 +193,7 @@ impl Policy {
             AddressUse::Nobody | AddressUse::Elsewhere
                 if port == DNS_PORT && special::answers_names(ip) && !self.closed =>
             {
-                ip
+                self.mapped(ip).unwrap_or(ip)
             }
             AddressUse::Nobody | AddressUse::Elsewhere => self.decide_host(ip)?,
         };

@@ -94,14 +94,20 @@ fn addresses_of_no_host_are_prohibited() {
 }
 
 #[test]
-fn the_name_server_of_azure_is_reached() {
-    // Breaks when a guest with the resolv.conf of an Azure machine resolves no name, or gets the machine's secrets.
-    let at = |port| policy(true).decide(Proto::Udp, asked(&format!("168.63.129.16:{port}")));
-    assert_eq!(at(53), Ok(Destination::Host(asked("168.63.129.16:53"))));
-    assert_eq!(at(80), Err(Denial::Prohibited));
-    let closed = policy(true).closed();
-    let at_closed = closed.decide(Proto::Udp, asked("168.63.129.16:53"));
-    assert_eq!(at_closed, Err(Denial::NoHost));
+fn the_name_servers_of_clouds_are_reached() {
+    // Breaks when a guest with the resolv.conf of a machine of Azure or Google resolves no name, or gets the machine's
+    // secrets; or when the address does not mean the host that the user gave it.
+    for server in ["168.63.129.16", "169.254.169.254"] {
+        let names = asked(&format!("{server}:53"));
+        let at = |policy: &Policy, to| policy.decide(Proto::Udp, to);
+        assert_eq!(at(&policy(true), names), Ok(Destination::Host(names)));
+        let other = asked(&format!("{server}:80"));
+        assert_eq!(at(&policy(true), other), Err(Denial::Prohibited));
+        assert_eq!(at(&policy(true).closed(), names), Err(Denial::NoHost));
+        let mapped = policy(true).with_mappings(&[(names.ip(), [127, 0, 0, 1].into())]);
+        let host = Destination::Host(asked("127.0.0.1:53"));
+        assert_eq!(at(&mapped, names), Ok(host), "{server}");
+    }
 }
 
 #[test]

@@ -77,9 +77,26 @@ impl PastaArgs {
     /// # Errors
     /// They can't be meant.
     pub(super) fn network(&self, host: &HostRoutes) -> Result<NetOpts, String> {
-        for interface in [&self.interface, &self.outbound_if4, &self.outbound_if6] {
-            if let Some(name) = interface.as_ref().filter(|_| host.interface().is_none()) {
-                return Err(format!("the host has no interface {name} with an address"));
+        // An interface of -i has the addresses in the place of those for one version.
+        let of_version = |is_found: bool| is_found || self.interface.is_some();
+        let named = [
+            (&self.interface, host.interface().is_some(), "an"),
+            (
+                &self.outbound_if4,
+                of_version(host.v4.is_some()) || self.ipv6_only,
+                "an IPv4",
+            ),
+            (
+                &self.outbound_if6,
+                of_version(host.v6.is_some()) || self.ipv4_only,
+                "an IPv6",
+            ),
+        ];
+        for (name, is_found, kind) in named {
+            if let Some(name) = name.as_ref().filter(|_| !is_found) {
+                return Err(format!(
+                    "the host has no interface {name} with {kind} address"
+                ));
             }
         }
         if let Some(v4) = host.v4.as_ref().filter(|v4| v4.addr.is_loopback()) {
@@ -231,7 +248,13 @@ impl PastaArgs {
             ));
         }
         let dns = last(&self.dns_forward, as_v6);
-        Ok(Some(Addressing6::shared(guest, gateway, dns)))
+        // A command's resolv.conf names one server. Not every C library reads an address with its link there.
+        let own = match gateway.is_unicast_link_local() {
+            true => Addressing6::DEFAULT.dns,
+            false => Some(gateway),
+        };
+        let own = own.filter(|_| self.target().is_none() && self.ipv6_only);
+        Ok(Some(Addressing6::shared(guest, gateway, dns.or(own))))
     }
 
     /// The addresses that mean the host: its loopback before its own address, which it has only with a network.

@@ -233,6 +233,39 @@ fn no_guest_is_a_copy_of_the_loopback() {
 }
 
 #[test]
+fn an_interface_without_the_version_is_refused() {
+    // Breaks when a guest has no IPv6, or not that of the interface that the user named, and nothing says so.
+    let (v4, v6) = (both().v4, both().v6);
+    let only4 = HostRoutes { v4, v6: None };
+    let only6 = HostRoutes { v4: None, v6 };
+    let error = |line: &str, host| try_network(line, host).expect_err(line);
+    let said = error("--outbound-if4 eth0 --outbound-if6 eth9", &only4);
+    assert!(said.contains("eth9 with an IPv6 address"), "{said}");
+    let said = error("--outbound-if4 eth9 --outbound-if6 eth0", &only6);
+    assert!(said.contains("eth9 with an IPv4 address"), "{said}");
+    let said = error("-i eth9", &HostRoutes::default());
+    assert!(said.contains("eth9 with an address"), "{said}");
+    for line in ["-4 --outbound-if6 eth9", "-i eth0 --outbound-if6 eth9"] {
+        assert!(try_network(line, &only4).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn a_command_with_ipv6_alone_has_a_name_server() {
+    // Breaks when `pasta -6 COMMAND` keeps the host's resolv.conf, whose servers it may not reach.
+    let dns = |line: &str| {
+        let net = args(line).network(&both()).expect("usable");
+        net.v6().expect("it has IPv6").dns
+    };
+    assert_eq!(dns("-6 ls"), Addressing6::DEFAULT.dns);
+    let gateway = "2001:db8::9".parse().ok();
+    assert_eq!(dns("-6 -g 2001:db8::9 ls"), gateway);
+    assert_eq!(dns("-6 --dns-forward fd00::7 ls"), "fd00::7".parse().ok());
+    assert_eq!(dns("ls"), None, "it has one of IPv4");
+    assert_eq!(dns("-6 4711"), None, "its files are its own");
+}
+
+#[test]
 fn values_for_a_guest_that_asks_are_refused_if_it_gets_no_answer() {
     // Breaks when an option has no effect and no error, or a guest that asks hears of other names.
     let own = "-4 -a 10.0.2.100 -g 10.0.2.2 -n 24";

@@ -13,15 +13,15 @@ use mbuf::PoolConfig;
 
 use crate::http::request::HEAD_MAX;
 
-/// Clusters take at most one part in so many of the memory.
-const CLUSTERS_SHARE: usize = 4;
+/// Clusters of each of the four sizes take at most one part in so many of the memory: all of them a half.
+const CLUSTERS_SHARE: usize = 8;
 /// Bytes of clusters at least, however little memory there is.
 const CLUSTERS_LEAST: usize = 8 << 20;
 /// The same share of copies of files.
-const FILES_SHARE: usize = 4;
+const FILES_SHARE: usize = 8;
 /// The same share of TLS handshakes with clients, and the bytes that one may keep: a message of 64 KiB, of which the
 /// end is missing.
-const HANDSHAKES_SHARE: usize = 8;
+const HANDSHAKES_SHARE: usize = 16;
 const HANDSHAKE_BYTES: usize = 80 << 10;
 /// The same share of the requests that clients have sent a part of.
 const REQUESTS_SHARE: usize = 8;
@@ -138,7 +138,7 @@ mod tests {
         let most = PoolConfig::default();
         let bytes = |memory| pool_within(memory).cluster_bytes_max;
         assert_eq!(bytes(usize::MAX), most.cluster_bytes_max);
-        assert_eq!(bytes(400 << 20), 100 << 20);
+        assert_eq!(bytes(400 << 20), 50 << 20);
         assert_eq!(bytes(0), CLUSTERS_LEAST);
         assert!(pool_within(400 << 20).mbufs_max < most.mbufs_max / 4);
         assert_eq!(pool_within(usize::MAX).mbufs_max, most.mbufs_max);
@@ -154,8 +154,17 @@ mod tests {
             (limit.files(64 << 20), counts)
         };
         assert_eq!(of(usize::MAX), (64 << 20, (1024, 4096)));
-        assert_eq!(of(1 << 30), (64 << 20, (1024, 4096)));
-        assert_eq!(of(64 << 20), (16 << 20, (102, 512)));
+        assert_eq!(of(1 << 30), (64 << 20, (819, 4096)));
+        assert_eq!(of(64 << 20), (8 << 20, (51, 512)));
         assert_eq!(of(0), (0, (1, 1)));
+        for memory in [64 << 20, 100 << 20, 256 << 20, 1 << 30] {
+            let limit = MemoryLimit(memory);
+            let pool = limit.pool();
+            let storage = 4 * pool.cluster_bytes_max + pool.mbufs_max * 256;
+            let clients =
+                limit.handshakes(4096) * HANDSHAKE_BYTES + limit.connections(4096) * HEAD_MAX;
+            let all = storage + clients + limit.files(64 << 20) as usize;
+            assert!(all <= memory / 8 * 7, "{all} of {memory}");
+        }
     }
 }

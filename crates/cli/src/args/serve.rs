@@ -19,7 +19,7 @@ pub(crate) use tls::{IdentityFiles, TlsIdentity, TlsOpts};
 
 /// Connections that are served at once, at most.
 const CONNECTIONS_MAX: usize = 4096;
-/// Bytes of copies of files in memory, unless that is more than a quarter.
+/// Bytes of copies of files in memory, unless that is more than an eighth of the memory.
 pub(crate) const CACHE: u64 = 64 << 20;
 /// The port of the server.
 const PORT: u16 = 80;
@@ -178,7 +178,7 @@ pub(crate) struct ServeArgs {
     connections: usize,
 
     /// Memory for the bytes of files that are requested again; K, M and G may follow [default: 64M, at most
-    /// a quarter of the memory of the machine or cgroup]
+    /// an eighth of the memory of the machine or cgroup]
     ///
     /// Files of more than 16 KiB are sent from there without a copy. A file takes at most a quarter of it. Files that
     /// were changed in the last two seconds are read at each request. A program that writes to a file by a mapping

@@ -124,7 +124,7 @@ pub(crate) enum Verb {
         long_about = "Give a network to a virtual machine, as passt does: QEMU connects to a UNIX-domain socket \
         (`-netdev stream`), and sends and receives Ethernet frames there.\n\n\
         Behind it is the same network as that of `mbuma run`, without root and without an interface of this host. \
-        One machine is served at a time."
+        One machine is served at a time: the connection of a second one is closed."
     )]
     Vm(vm::VmArgs),
     /// Do what slirp4netns does, by its command line: for container engines

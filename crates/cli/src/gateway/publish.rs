@@ -4,7 +4,7 @@
 //! ```text
 //!   client --> Listener --> 1. the guest's address      a server that listens there, or on 0.0.0.0 or ::
 //!                           2. the guest's 127.0.0.1    if the guest refused 1: most development servers
-//!                           3. the other family         if the guest refused 2
+//!                           3. the other family         if the guest refused 2; also if a machine has not taken 1
 //!                           4. a reset, and a line that says so
 //! ```
 //! The family is the client's where the guest has it; the guest's ::1 can't be reached from its interface.

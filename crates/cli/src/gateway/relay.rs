@@ -216,18 +216,25 @@ impl Relay {
         shared.context.record_task(&mut self.load, now, moved);
         match stepped {
             Ok(turn) => turn,
-            Err(Broken::Guest(SocketError::Refused)) => match self.try_next(shared) {
-                Ok(()) => Turn::Wait,
-                Err(_) => {
-                    // A guest may also end its own connection while that is half open.
-                    if self.slot.is_some() {
-                        self.note_refusal(shared, now);
-                    }
-                    Turn::Done
-                }
-            },
+            Err(Broken::Guest(SocketError::Refused)) => self.refused(shared, now),
+            // A machine without a DHCPv6 client has not taken its IPv6 address.
+            Err(Broken::Guest(SocketError::Unreachable)) if !self.others.is_empty() => {
+                self.refused(shared, now)
+            }
             Err(_) => Turn::Done,
         }
+    }
+
+    /// The guest has no server at this address.
+    fn refused(&mut self, shared: &mut Shared, now: Time) -> Turn {
+        if self.try_next(shared).is_ok() {
+            return Turn::Wait;
+        }
+        // A guest may also end its own connection while that is half open.
+        if self.slot.is_some() {
+            self.note_refusal(shared, now);
+        }
+        Turn::Done
     }
 
     /// Tries the next address of the server, if there is one.

@@ -134,6 +134,24 @@ fn a_machine_gets_an_address_and_reaches_the_host() {
 }
 
 #[test]
+fn a_machine_without_ipv6_serves_clients_that_come_by_it() {
+    // Breaks when a client of a published port's ::1 is reset because the machine has not taken its IPv6 address.
+    let scratch = Scratch::new();
+    let port = free_port();
+    let vm = vm(&scratch, &["--publish", &format!("[::1]:{port}:7777")]);
+    let (wire, lease) = Wire::with_lease(&scratch.path("vm.sock"));
+    let machine = Machine::start(wire, &lease);
+    let listener = machine.listen(SocketAddr::from((lease.addr, 7777)));
+    let mut client = TcpStream::connect(("::1", port)).expect("it is published");
+    client.write_all(b"hello").expect("it is connected");
+    let accepted = listener.accept_blocking(Some(PATIENCE)).expect("a client");
+    assert_eq!(machine.receive(&accepted, 5), b"hello");
+    drop((accepted, listener, client));
+    end(vm);
+    machine.end();
+}
+
+#[test]
 fn a_machine_that_asks_for_routers_hears_of_one() {
     // Breaks when a machine's router solicitation gets no answer, or one for another station.
     let scratch = Scratch::new();

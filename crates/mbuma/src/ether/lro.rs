@@ -195,14 +195,14 @@ impl Merge {
         }
         let layout = self.agreed.layout;
         let len = first.len() + more.len();
-        let sum = ip::pseudo_header(&self.ends, IpProto::TCP, len - layout.l4);
+        let sum = ip::pseudo_header(&self.ends, IpProto::TCP, len - layout.l4());
         let rewritten = first
             .front_mut()
-            .map(|bytes| layout.rewrite(bytes, len - layout.l3, self.push, sum));
+            .map(|bytes| layout.rewrite(bytes, len - layout.l3(), self.push, sum));
         kern::invariant!(matches!(rewritten, Some(Ok(()))), "{rewritten:?}");
         let meta = first.header_mut();
         meta.tso_segsz = self.segsz as u16;
-        (meta.l2_len, meta.l3_len) = (layout.l3 as u8, (layout.l4 - layout.l3) as u8);
+        (meta.l2_len, meta.l3_len) = (layout.l3() as u8, (layout.l4() - layout.l3()) as u8);
         meta.csum |= Csum::IP_VALID | Csum::L4_VALID | Csum::TCP;
         first.append_chain(more);
         first

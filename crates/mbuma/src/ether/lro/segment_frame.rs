@@ -44,8 +44,8 @@ pub(super) struct Agreed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     is_ip6: bool,
-    pub(super) l3: usize,
-    pub(super) l4: usize,
+    l3: u8,
+    l4: u8,
 }
 
 /// The fields of an IP header.
@@ -74,10 +74,10 @@ impl SegmentFrame {
         };
         let layout = Layout {
             is_ip6: ip.is_ip6,
-            l3,
-            l4: l3 + ip.header_len,
+            l3: l3 as u8,
+            l4: (l3 + ip.header_len) as u8,
         };
-        let headers = layout.l4 + tcp.header_len();
+        let headers = layout.l4() + tcp.header_len();
         let data = frame.len().checked_sub(headers)?;
         let agreed = Agreed::of(layout, &ip, &tcp);
         let (seq, push) = (tcp.seq(), tcp.flags().contains(TcpFlags::PSH));
@@ -103,7 +103,7 @@ impl SegmentFrame {
         if frame.header().csum.contains(Csum::L4_VALID) {
             return frame.front_mut().is_some();
         }
-        let l4 = agreed.layout.l4;
+        let l4 = agreed.layout.l4();
         let mut sum = ip::pseudo_header(&self.ends, IpProto::TCP, frame.len() - l4);
         frame.segments_from(l4).for_each(|s| sum.add_bytes(s));
         let is_valid = sum.is_valid();
@@ -142,6 +142,14 @@ impl Agreed {
 }
 
 impl Layout {
+    pub(super) fn l3(self) -> usize {
+        usize::from(self.l3)
+    }
+
+    pub(super) fn l4(self) -> usize {
+        usize::from(self.l4)
+    }
+
     /// Makes the headers of a first piece those of a packet of `len` bytes of IP, its checksum left to a device.
     pub(super) fn rewrite(
         self,
@@ -150,14 +158,14 @@ impl Layout {
         push: bool,
         sum: Checksum,
     ) -> Result<(), ParseError> {
-        let (_, ip) = bytes.split_at_mut(self.l3);
+        let (_, ip) = bytes.split_at_mut(self.l3());
         if self.is_ip6 {
             Ipv6Header::parse_mut(ip)?.set_payload_len((len - Ipv6Header::LEN) as u16);
         } else {
             Ipv4Header::parse_mut(ip)?.set_total_len(len as u16);
             Ipv4Header::fill_checksum(ip)?;
         }
-        let (_, l4) = ip.split_at_mut(self.l4 - self.l3);
+        let (_, l4) = ip.split_at_mut(self.l4() - self.l3());
         let tcp = TcpHeader::parse_mut(l4)?;
         tcp.set_checksum(sum.partial());
         if push {

@@ -29,28 +29,52 @@ pub fn count() -> usize {
     *COUNT.get_or_init(|| {
         // SAFETY: sysconf takes a plain number, touches no memory of ours, and is thread-safe.
         let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-        usize::try_from(configured).unwrap_or(1).max(1)
+        let configured = usize::try_from(configured).unwrap_or(1).max(1);
+        // Where a process may not read /sys and /proc, libc counts the CPUs that it may run on: they have other numbers
+        // if a container or `taskset` gave it only the last ones.
+        affinity().map_or(configured, |usable| configured.max(usable.end))
     })
 }
 
 /// How many CPUs the calling thread may run on; at least 1. Asked of the kernel each time.
 #[must_use]
 pub fn usable() -> usize {
+    affinity().map_or_else(count, |usable| usable.cpus.max(1))
+}
+
+/// The CPUs that a thread may run on.
+#[derive(Debug, PartialEq, Eq)]
+struct Affinity {
+    cpus: usize,
+    /// The number after the last.
+    end: usize,
+}
+
+/// Those of the calling thread; none where the system does not tell, or has more than a set has bits for.
+fn affinity() -> Option<Affinity> {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
         // SAFETY: the set is plain bits, and all zeroes is a set.
         let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
         // SAFETY: 0 is the calling thread, and the kernel writes no more than the size it is told.
         let error = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
-        if error != 0 {
-            return count(); // more CPUs than the set has bits for
-        }
-        // SAFETY: it only counts bits.
-        let usable = unsafe { libc::CPU_COUNT(&set) };
-        usize::try_from(usable).unwrap_or(1).max(1)
+        (error == 0).then(|| Affinity::of(&set))
     }
     #[cfg(any(miri, not(target_os = "linux")))]
-    count()
+    None
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+impl Affinity {
+    fn of(set: &libc::cpu_set_t) -> Self {
+        // SAFETY: it only reads a bit, and the numbers are those of the set's bits.
+        let has = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, set) };
+        let bits = || (0..8 * size_of_val(set)).filter(has);
+        Self {
+            cpus: bits().count(),
+            end: bits().next_back().map_or(0, |cpu| cpu + 1),
+        }
+    }
 }
 
 /// The kernel's number of this CPU; 0 where the system does not tell it. Every reader of a read-mostly lock needs the

@@ -169,3 +169,18 @@ fn a_syn_that_goes_again_has_the_time_of_its_sending() {
     stream.abort();
     b.drop_and_finish(stream);
 }
+
+#[test]
+fn options_are_read_as_they_were_set() {
+    // Breaks if a program that changes an option for a while can't restore it.
+    let mut b = Bench::new();
+    let (_, stream) = b.active();
+    let read = || (stream.nodelay(), stream.keepalive());
+    assert_eq!(read(), (false, None));
+    for (on, idle) in [(true, Some(secs(60))), (false, None)] {
+        stream.set_nodelay(on);
+        stream.set_keepalive(idle);
+        assert_eq!(read(), (on, idle));
+    }
+    b.abort_and_finish(stream);
+}

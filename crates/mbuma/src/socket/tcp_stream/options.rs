@@ -39,6 +39,11 @@ impl TcpStream {
         });
     }
 
+    /// Whether small segments are sent at once.
+    pub fn nodelay(&self) -> bool {
+        self.pcb.lock(self.stack.giant()).send.nodelay
+    }
+
     /// Sets the congestion control of this connection. The window does not change; the new algorithm starts from it,
     /// without knowledge of earlier events.
     #[doc(alias = "TCP_CONGESTION")]
@@ -104,5 +109,10 @@ impl TcpStream {
                     .map(|d| now + d),
             );
         });
+    }
+
+    /// The idle time before the first keepalive, if keepalives are on.
+    pub fn keepalive(&self) -> Option<Duration> {
+        self.pcb.lock(self.stack.giant()).conn.keepalive()
     }
 }

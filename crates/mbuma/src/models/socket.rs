@@ -98,7 +98,7 @@ impl Wake for Looker {
 /// A datagram comes in.
 fn arrive(batch: &mut Batch<'_>, pcb: &UdpPcb, mistake: Mistake) {
     let ends = Ends::between(LOCAL.into(), PEER.into()).expect("one version");
-    let with = Arrived::new(&ends, 64);
+    let with = Arrived::new(&ends, 64, 0);
     let data = Chain::new();
     match mistake {
         Mistake::ForgottenWakes => drop(pcb.queue.push(QueuedRecord { data, with })),

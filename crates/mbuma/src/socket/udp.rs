@@ -28,6 +28,7 @@ use crate::waiters::{FutureId, PollingTask, WaitBy};
 mod error;
 mod groups;
 mod multicast;
+mod options;
 mod payload;
 
 pub use self::error::{BindError, RecvError, SendError};

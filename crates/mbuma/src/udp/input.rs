@@ -141,7 +141,7 @@ fn deliver(
             rest.take_front(each)
         };
         let Ok(piece) = piece else { break };
-        taken |= push(batch, pcb, piece, Arrived::new(ends, ip.ttl));
+        taken |= push(batch, pcb, piece, Arrived::new(ends, ip.ttl, ip.tos));
         if whole {
             break;
         }

@@ -3,7 +3,7 @@
 //! ```text
 //!   input    header, checksum, which socket?  ->  its queue  ->  UdpSocket::recv
 //!   output   header, checksum left to a device  <-  UdpSocket::send
-//!     multicast  to groups: how far, by which interface
+//!     send_options  how far, in which class; to groups: by which interface
 //! ```
 //!
 //! Locks: the table (UDP_TABLE); each socket has a queue (UDP).
@@ -20,9 +20,9 @@ use crate::ip::IcmpError;
 use crate::sockbuf::{Ancillary, QueuedRecord};
 
 pub(crate) mod input;
-pub(crate) mod multicast;
 pub(crate) mod output;
 pub(crate) mod pcb;
+pub(crate) mod send_options;
 
 /// A datagram that arrived (RFC 768).
 #[derive(Debug)]
@@ -35,6 +35,9 @@ pub struct Datagram {
     pub payload: Chain,
     /// Its remaining hops.
     pub ttl: u8,
+    /// Its traffic class; the lower two bits are ECN's (RFC 3168). If it came in fragments: that of one of them.
+    #[doc(alias = "IP_RECVTOS")]
+    pub traffic_class: u8,
 }
 
 impl Datagram {
@@ -51,11 +54,16 @@ impl Datagram {
 pub(crate) struct Arrived {
     ends: Ends,
     ttl: u8,
+    traffic_class: u8,
 }
 
 impl Arrived {
-    pub(crate) fn new(ends: &Ends, ttl: u8) -> Self {
-        Self { ends: *ends, ttl }
+    pub(crate) fn new(ends: &Ends, ttl: u8, traffic_class: u8) -> Self {
+        Self {
+            ends: *ends,
+            ttl,
+            traffic_class,
+        }
     }
 }
 
@@ -63,12 +71,17 @@ impl Ancillary for Arrived {}
 
 impl From<QueuedRecord<Arrived>> for Datagram {
     fn from(record: QueuedRecord<Arrived>) -> Self {
-        let Arrived { ends, ttl } = record.with;
+        let Arrived {
+            ends,
+            ttl,
+            traffic_class,
+        } = record.with;
         Self {
             src: ends.peer(),
             dst: ends.local(),
             payload: record.data,
             ttl,
+            traffic_class,
         }
     }
 }

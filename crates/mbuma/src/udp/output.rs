@@ -16,10 +16,8 @@ use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::IfIndex;
 use crate::inet::Ends;
-use crate::ip::{self, Service, ToGroup};
+use crate::ip::{self, ToGroup};
 use crate::network::{self, SendVia};
-
-const SERVICE: Service = Service::of(IpProto::UDP);
 
 /// Bytes that fit one datagram: IPv4's length counts its own header.
 pub(crate) const fn payload_max(ends: &Ends) -> usize {
@@ -63,13 +61,9 @@ fn to_group(
     ends: &Ends,
     link: Option<IfIndex>,
 ) -> Result<(), DropReason> {
-    let service = Service {
-        ttl: pcb.multicast.ttl(),
-        ..SERVICE
-    };
-    let loops = pcb.multicast.loops();
+    let loops = pcb.send.loops();
     let via = SendVia::Group(ToGroup { link, loops });
-    network::output(batch, packet, ends, service, via)
+    network::output(batch, packet, ends, pcb.send.group_service(), via)
 }
 
 /// Sends a datagram by the kept route, if it has the same destination as the last one. If another thread is sending on
@@ -80,16 +74,16 @@ fn route(
     packet: Packet,
     ends: &Ends,
 ) -> Result<(), DropReason> {
-    let to = ends.peer().ip();
+    let (to, service) = (ends.peer().ip(), pcb.send.service());
     let Some(mut kept) = pcb.route.try_lock().filter(|_| !is_for_many(to)) else {
-        return network::output(batch, packet, ends, SERVICE, SendVia::Route(None));
+        return network::output(batch, packet, ends, service, SendVia::Route(None));
     };
     let (dst, cache) = &mut *kept;
     if *dst != to {
         *dst = to;
         cache.clear();
     }
-    network::output(batch, packet, ends, SERVICE, SendVia::Route(Some(cache)))
+    network::output(batch, packet, ends, service, SendVia::Route(Some(cache)))
 }
 
 /// The route to these destinations also depends on the source address.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use kern::prim::{Mutex, RmLock};
 use kern::{LockClass, Random, SeededState, order};
 
-use super::multicast::MulticastOptions;
+use super::send_options::SendOptions;
 use super::{Arrived, UdpError};
 use crate::ifnet::IfIndex;
 use crate::ifnet::groups::SocketId;
@@ -49,7 +49,7 @@ pub(crate) struct UdpPcb {
     pub(crate) shares: bool,
     pub(crate) queue: RecvSide<Arrived>,
     pub(crate) errors: RecvSide<UdpError>,
-    pub(crate) multicast: MulticastOptions,
+    pub(crate) send: SendOptions,
     /// The route of the last datagram, for the next one to the same address.
     pub(super) route: Mutex<(IpAddr, RouteCache)>,
 }
@@ -64,7 +64,7 @@ impl UdpPcb {
             shares: false,
             queue,
             errors,
-            multicast: MulticastOptions::new(),
+            send: SendOptions::new(),
             route: Mutex::new(&KEPT_ROUTE, route),
         }
     }

@@ -85,6 +85,7 @@ pub(crate) struct Seen6 {
     pub(crate) src: Ipv6Addr,
     pub(crate) dst: Ipv6Addr,
     pub(crate) hop_limit: u8,
+    pub(crate) class: u8,
     pub(crate) next: IpProto,
     pub(crate) payload: Vec<u8>,
 }
@@ -100,6 +101,7 @@ pub(crate) fn parse6(frame: &[u8]) -> Seen6 {
         src: header.src(),
         dst: header.dst(),
         hop_limit: header.hop_limit(),
+        class: header.class(),
         next: header.next(),
         payload,
     }

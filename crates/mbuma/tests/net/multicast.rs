@@ -1,6 +1,7 @@
 //! Datagrams that sockets send to groups, of both versions of IP.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use crate::common::net::*;
@@ -48,6 +49,12 @@ fn sender(lab: &Lab, version: usize) -> UdpSocket {
 type Sent = (IpAddr, IpAddr, u8);
 
 fn sent_by(peer: &Pipe) -> Vec<Sent> {
+    let with_class = sent_with_class(peer).into_iter();
+    with_class.map(|(sent, _)| sent).collect()
+}
+
+/// The same, with the traffic class of each.
+fn sent_with_class(peer: &Pipe) -> Vec<(Sent, u8)> {
     let mut rx = Mbufq::new();
     peer.receive(&mut rx, ALL).unwrap();
     let frames = rx.map(|packet| packet.to_vec());
@@ -55,12 +62,13 @@ fn sent_by(peer: &Pipe) -> Vec<Sent> {
         [0x86, 0xdd] => {
             let seen = parse6(&frame);
             let is_data = seen.next == IpProto::UDP || seen.next == IpProto::FRAGMENT;
-            is_data.then_some((seen.src.into(), seen.dst.into(), seen.hop_limit))
+            let sent = (seen.src.into(), seen.dst.into(), seen.hop_limit);
+            is_data.then_some((sent, seen.class))
         }
         _ => {
             let seen = parse(&frame);
-            let fields = (seen.src.into(), seen.dst.into(), seen.ttl);
-            (seen.proto == IpProto::UDP).then_some(fields)
+            let sent = (seen.src.into(), seen.dst.into(), seen.ttl);
+            (seen.proto == IpProto::UDP).then_some((sent, seen.tos))
         }
     });
     udp.collect()
@@ -154,6 +162,36 @@ fn datagrams_to_groups_live_one_hop_unless_told_otherwise() {
         }
         sender.send_to(b"tick", (unicast[version], PORT)).unwrap();
         assert_eq!(sent_by(&lab.peer), [(us, unicast[version], 64)]);
+        drop((sender, member));
+        lab.done();
+    }
+}
+
+#[test]
+fn datagrams_have_the_hops_and_the_class_that_were_set() {
+    // RFC 1122 section 4.1.4: breaks if an option is lost on a kept way, for a group or for a receiver in the stack, if
+    // one that was taken back stays, or if the hops change datagrams to groups.
+    let unicast: [IpAddr; 2] = [PEER.into(), crate::frames6::PEER6.into()];
+    for version in [0, 1] {
+        let (lab, group, us) = (lab(), GROUPS[version], OURS[version]);
+        crate::frames6::introduce6(&lab);
+        let (sender, member) = (sender(&lab, version), bind(&lab, ANY[version], PORT));
+        member.join_group(lab.iface, group).unwrap();
+        for (ttl, class) in [(0, 0), (0, 0xb8), (3, 0xb9), (255, 0), (0, 0)] {
+            let ttl = NonZeroU8::new(ttl);
+            sender.set_ttl(ttl);
+            sender.set_traffic_class(class);
+            assert_eq!((sender.ttl(), sender.traffic_class()), (ttl, class));
+            for _ in 0..2 {
+                sender.send_to(b"tick", (unicast[version], PORT)).unwrap();
+            }
+            let sent = (us, unicast[version], ttl.map_or(64, NonZeroU8::get));
+            assert_eq!(sent_with_class(&lab.peer), [(sent, class); 2]);
+            sender.send_to(b"tick", (group, PORT)).unwrap();
+            assert_eq!(sent_with_class(&lab.peer), [((us, group, 1), class)]);
+            let datagram = member.recv().unwrap();
+            assert_eq!((datagram.ttl, datagram.traffic_class), (1, class));
+        }
         drop((sender, member));
         lab.done();
     }

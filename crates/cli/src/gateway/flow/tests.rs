@@ -54,6 +54,7 @@ fn large_datagrams_are_not_kept() {
                 dst,
                 payload,
                 ttl,
+                traffic_class: 0,
             },
         );
         let kept = flow.unanswered.take().expect("it was just remembered");

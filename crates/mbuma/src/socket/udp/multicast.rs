@@ -32,12 +32,12 @@ impl UdpSocket {
     #[doc(alias = "IP_MULTICAST_TTL")]
     #[doc(alias = "IPV6_MULTICAST_HOPS")]
     pub fn set_multicast_ttl(&self, ttl: u8) {
-        self.0.pcb.multicast.set_ttl(ttl);
+        self.0.pcb.send.set_group_ttl(ttl);
     }
 
     /// How many hops the datagrams that this socket sends to groups live at most.
     pub fn multicast_ttl(&self) -> u8 {
-        self.0.pcb.multicast.ttl()
+        self.0.pcb.send.group_ttl()
     }
 
     /// Sets whether the members of a group in this stack, this socket among them, get what this socket sends to the
@@ -45,12 +45,12 @@ impl UdpSocket {
     #[doc(alias = "IP_MULTICAST_LOOP")]
     #[doc(alias = "IPV6_MULTICAST_LOOP")]
     pub fn set_multicast_loop(&self, loops: bool) {
-        self.0.pcb.multicast.set_loops(loops);
+        self.0.pcb.send.set_loops(loops);
     }
 
     /// Whether the members of a group in this stack get what this socket sends to the group.
     pub fn multicast_loop(&self) -> bool {
-        self.0.pcb.multicast.loops()
+        self.0.pcb.send.loops()
     }
 
     /// Sets the interface by which this socket sends to groups: that of the bound address, or else of the default
@@ -67,20 +67,20 @@ impl UdpSocket {
         if index.is_some_and(|index| stack.interface(index).is_none()) {
             return Err(GroupError::NoInterface);
         }
-        self.0.pcb.multicast.set_link(index);
+        self.0.pcb.send.set_link(index);
         Ok(())
     }
 
     /// The interface by which this socket sends to groups, if it was set.
     pub fn multicast_interface(&self) -> Option<IfIndex> {
-        self.0.pcb.multicast.link()
+        self.0.pcb.send.link()
     }
 
     /// The interface that the program named for datagrams to `dst`, if it is a group.
     pub(super) fn link_to(&self, dst: SocketAddr) -> Option<IfIndex> {
         match dst {
             SocketAddr::V6(dst) if dst.scope_id() != 0 => Some(IfIndex(dst.scope_id())),
-            _ => self.0.pcb.multicast.link(),
+            _ => self.0.pcb.send.link(),
         }
     }
 }

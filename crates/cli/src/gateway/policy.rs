@@ -288,13 +288,22 @@ impl Policy {
     }
 
     /// The source address of a client of the host for a server at `server`: the client's own if the guest can answer to
-    /// it, else the gateway's with any port.
+    /// it, else the gateway's with any port. A client on a host that shares its address with the guest has that
+    /// address: the guest's kernel would drop its packets.
     pub(super) fn shown_address(&self, client: SocketAddr, server: IpAddr) -> SocketAddr {
         let same_family = client.is_ipv4() == server.is_ipv4();
         let answerable = same_family && self.decide_host(client.ip()).is_ok();
-        match answerable {
+        match answerable && !self.is_guests(client.ip()) {
             true => SocketAddr::new(client.ip(), client.port()),
             false => self.gateway(server),
+        }
+    }
+
+    /// Whether the guest has this address.
+    fn is_guests(&self, ip: IpAddr) -> bool {
+        match ip {
+            IpAddr::V4(ip) => self.v4.is_some_and(|v4| v4.guest == ip),
+            IpAddr::V6(ip) => self.v6.is_some_and(|v6| v6.guest == ip),
         }
     }
 

@@ -248,6 +248,52 @@ except Exception as e: print(type(e).__name__)
 }
 
 #[test]
+fn a_published_port_is_reached_by_the_hosts_own_address() {
+    // Breaks when a client on the host, whose address the guest shares, gets no answer at the host's address, over
+    // either version of IP or by datagrams.
+    needs!(guests(), root(), ip6(), programs(&["curl"]));
+    on_test_host!();
+    let host = PastaHost::new();
+    let running = host.start("-t 8080:80 -u 8080:80");
+    let server = "import http.server, socket, threading
+class Both(http.server.HTTPServer):
+    address_family = socket.AF_INET6
+u = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+u.bind(('::', 80))
+def datagrams():
+    while True:
+        text, peer = u.recvfrom(100)
+        u.sendto(text.upper(), peer)
+threading.Thread(target=datagrams, daemon=True).start()
+print('Serving', flush=True)
+Both(('::', 80), http.server.SimpleHTTPRequestHandler).serve_forever()";
+    let mut command = program("ip");
+    command.args(["netns", "exec", "blue", "python3", "-I", "-S", "-u", "-c"]);
+    let server = Running::start({
+        command.arg(server).current_dir("/run/netns");
+        command
+    });
+    server.wait_for("Serving");
+    for addr in ["127.0.0.1", "198.51.100.1", "[2001:db8:1::1]"] {
+        let plain = addr.trim_matches(['[', ']']);
+        let script = format!(
+            "curl -sS -m 10 -o /dev/null -w '%{{http_code}}' http://{addr}:8080/
+python3 -I -S -c '
+import socket
+family = socket.AF_INET6 if \":\" in \"{plain}\" else socket.AF_INET
+s = socket.socket(family, socket.SOCK_DGRAM)
+s.settimeout(10)
+s.connect((\"{plain}\", 8080))
+s.send(b\"x\")
+print(s.recv(9))'"
+        );
+        assert_eq!(output(&script), "200b'X'\n", "{addr}");
+    }
+    drop(server);
+    host.end(running);
+}
+
+#[test]
 fn pasta_outlives_its_namespaces_name_if_asked_to() {
     // Breaks when --no-netns-quit ends a network that processes still use, or a signal does not end it.
     needs!(guests(), root(), ip6());

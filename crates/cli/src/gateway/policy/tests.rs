@@ -5,7 +5,7 @@ use mbuma::IcmpError;
 use mbuma::socket::Refusal;
 
 use super::{DNS_PORT, Denial, Destination, Policy, is_out_of_descriptors, unreach};
-use crate::addressing::Addressing;
+use crate::addressing::{Addressing, Addressing6};
 use crate::args::{IgnoredProtocols, Proto, Sources};
 use crate::guest::GuestEnd;
 use crate::sys::socket::InterfaceName;
@@ -190,6 +190,35 @@ fn clients_show_an_address_that_can_be_answered() {
         "192.0.2.7:1000",
     ] {
         assert_eq!(shown(text), asked("[fd00::2]:0"), "{text}");
+    }
+}
+
+#[test]
+fn a_client_with_the_guests_own_address_is_shown_as_the_gateway() {
+    // Breaks when a client on the host hangs at a published port of a guest that shares the host's address.
+    let ends = GuestEnd {
+        v4: Some(Addressing {
+            guest: [192, 0, 2, 9].into(),
+            gateway: [192, 0, 2, 1].into(),
+            routed: true,
+            ..Addressing::DEFAULT
+        }),
+        v6: Some(Addressing6::shared(
+            "2001:db8::9".parse().expect("an address"),
+            "2001:db8::1".parse().expect("an address"),
+            None,
+        )),
+        ..GuestEnd::usual()
+    };
+    let policy = Policy::new(&ends, false);
+    for (client, server, shown) in [
+        ("192.0.2.9:1000", "192.0.2.9", "192.0.2.1:0"),
+        ("192.0.2.10:1000", "192.0.2.9", "192.0.2.10:1000"),
+        ("[2001:db8::9]:1000", "2001:db8::9", "[2001:db8::1]:0"),
+        ("[2001:db8::7]:1000", "2001:db8::9", "[2001:db8::7]:1000"),
+    ] {
+        let server = server.parse().expect("an address");
+        assert_eq!(policy.shown_address(asked(client), server), asked(shown));
     }
 }
 

@@ -50,17 +50,17 @@
 //! # The three faces of 256 bytes
 //!
 //! ```text
-//!   0        8        16     20     24       32            64           112                      256
-//!   | next   | data   | len  | flags| zones  |             |            |                        |
+//!   0        8        16     20     24       32            64                       208          256
+//!   | next   | data   | len  | flags| zones  |             |                        |            |
 //!
 //!   small     data, 224 bytes -------------->|~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~|
-//!     that begins a packet, 144 ------------>| idle        | pkthdr     |~~~~~~~~~~~~~~~~~~~~~~~~|
+//!     that begins a packet, 176 ------------>|~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~| pkthdr     |
 //!
-//!   ext       data is elsewhere ------------>| ext: where, | pkthdr, or | idle                   |
-//!             (a cluster, or what a program  | whose count | idle       |                        |
+//!   ext       data is elsewhere ------------>| ext: where, | idle                   | pkthdr, or |
+//!             (a cluster, or what a program  | whose count |                        | idle       |
 //!              lent)
-//!   ext_pgs   data is in pages, `data` an -->| ext: the    | offsets,   | 5 page numbers,        |
-//!             offset (a file, a memfd, pages | pages' count| TLS type   | header, trailer        |
+//!   ext_pgs   data is in pages, `data` an -->| ext: the    | 5 page numbers,        | offsets,   |
+//!             offset (a file, a memfd, pages | pages' count| header, trailer        | TLS type   |
 //!             of the pool)
 //! ```
 //!

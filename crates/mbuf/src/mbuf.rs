@@ -232,11 +232,14 @@ impl Mbuf {
     }
 }
 
-/// Where a packet header's or a plain mbuf's internal area begins, and its size.
-const fn internal(flags: u32) -> (usize, usize) {
+/// Where the internal area begins.
+const INTERNAL: usize = offset_of!(RawMbuf, ext);
+
+/// The size of a packet header's or a plain mbuf's internal area.
+const fn internal_len(flags: u32) -> usize {
     match flags & PKTHDR {
-        0 => (offset_of!(RawMbuf, ext), MLEN),
-        _ => (offset_of!(RawMbuf, body), MHLEN),
+        0 => MLEN,
+        _ => MHLEN,
     }
 }
 

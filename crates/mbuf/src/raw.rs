@@ -3,20 +3,20 @@
 //! ```text
 //!   0        8        16     20     24       32
 //!   | next   | data   | len  | flags| zones  |
-//!   32               64                        112                                    256
+//!   32               64                                     208                       256
 //!   | internal data ...................................................................|  no bit
-//!   | idle           | packet header           | internal data ........................|  PKTHDR
-//!   | ext            | packet header or idle   | idle                                 |  EXT
-//!   | ext            | page list: offsets, TLS | 5 pages, TLS header and trailer      |  EXT | PGS
+//!   | internal data .......................................| packet header             |  PKTHDR
+//!   | ext            | idle                                | packet header or idle     |  EXT
+//!   | ext            | 5 pages, TLS header and trailer     | page list: offsets, TLS   |  EXT | PGS
 //! ```
 //!
-//! An mbuf with neither bit holds 224 bytes itself; one with a packet header 144. With [`EXT`] the
+//! An mbuf with neither bit holds 224 bytes itself; one with a packet header 176. With [`EXT`] the
 //! bytes are elsewhere (a cluster, or storage that its owner lent) and the internal area is idle:
 //! that is why a plain ext mbuf can become a packet header, and back, in place.
 //!
 //! A plain mbuf that shows storage outside uses only its first cache line: sharing a
-//! cluster writes one line, and one line goes to the CPU that the share is for. The place for that
-//! is where a packet header would keep 32 bytes of data.
+//! cluster writes one line, and one line goes to the CPU that the share is for. The packet header is at
+//! the end so that it leaves data the place of the reference.
 //!
 //! With [`PGS`] as well they are in pages that need not be mapped (seed 001). Such an mbuf never
 //! begins a packet, so the list's head lies where a packet header would, and the pages themselves
@@ -42,7 +42,7 @@ pub const MSIZE: usize = 256;
 /// Internal data of an mbuf without a packet header.
 pub const MLEN: usize = MSIZE - offset_of!(RawMbuf, ext);
 /// Internal data of an mbuf with a packet header.
-pub const MHLEN: usize = MSIZE - offset_of!(RawMbuf, body);
+pub const MHLEN: usize = MLEN - size_of::<Pkt>();
 
 /// The mbuf begins a packet: `pkt` is valid.
 pub(crate) const PKTHDR: u32 = 1 << 0;
@@ -176,18 +176,17 @@ pub(crate) struct PgBody {
 pub(crate) struct RawMbuf {
     pub(crate) head: Head,
     pub(crate) ext: Ext,
-    pub(crate) pkt: Pkt,
     pub(crate) body: PgBody,
+    pub(crate) pkt: Pkt,
 }
 
 const _: () = assert!(size_of::<RawMbuf>() == MSIZE);
 const _: () = assert!(size_of::<Head>() == 32);
 const _: () = assert!(offset_of!(RawMbuf, ext) == 32);
 const _: () = assert!(size_of::<Ext>() == 32);
-const _: () = assert!(offset_of!(RawMbuf, pkt) == 64);
+const _: () = assert!(offset_of!(RawMbuf, body) == 64);
 const _: () = assert!(size_of::<Pkt>() == 48);
 const _: () = assert!(size_of::<PktHdr>() == 24);
 const _: () = assert!(size_of::<PgHdr>() == size_of::<Pkt>());
-const _: () = assert!(offset_of!(RawMbuf, body) == 112);
-const _: () = assert!(size_of::<PgBody>() == MSIZE - 112);
-const _: () = assert!(MLEN == 224 && MHLEN == 144);
+const _: () = assert!(offset_of!(RawMbuf, pkt) == 208);
+const _: () = assert!(MLEN == 224 && MHLEN == 176);

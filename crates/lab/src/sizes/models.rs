@@ -80,11 +80,8 @@ pub(super) fn pktmbuf(len: usize) -> Footprint {
     )
 }
 
-/// The bytes of an mbuf with a packet header before its data, without the reference to outside storage.
-const HEADER: usize = mbuf::MSIZE - mbuf::MHLEN - REFERENCE;
-
-/// Bytes of such a reference, which a header that is followed by its data has no need of.
-const REFERENCE: usize = 32;
+/// The bytes of an mbuf with a packet header before its data.
+const HEADER: usize = mbuf::MSIZE - mbuf::MHLEN;
 
 /// A header and the bytes: the least that any design needs.
 pub(super) fn exact(len: usize) -> Footprint {

@@ -9,7 +9,7 @@
 
 use core::{ptr, slice};
 
-use super::{Mbuf, internal};
+use super::{INTERNAL, Mbuf, internal_len};
 use crate::ext::Ext;
 use crate::raw::{MSIZE, PACK, PGS, PKTHDR, ZERO};
 
@@ -64,8 +64,8 @@ impl Mbuf {
             Some(_) if self.is(PGS) => (ptr::null_mut(), self.pg().record_len()),
             Some(ext) => (ext.buf(), ext.size()),
             None => {
-                let (at, size) = internal(self.head().flags);
-                (self.at(at), size)
+                let size = internal_len(self.head().flags);
+                (self.at(INTERNAL), size)
             }
         }
     }
@@ -99,12 +99,17 @@ impl Mbuf {
     #[inline]
     pub(crate) fn room(&self) -> usize {
         let limit = match self.ext() {
-            // Both internal areas end where the mbuf does.
-            None => self.at(MSIZE),
+            None => self.internal_end(),
             Some(ext) if ext.is_writable() => ext.buf().wrapping_add(ext.size()),
             Some(_) => return 0,
         };
         limit.addr() - self.end().addr()
+    }
+
+    /// Where the internal area ends.
+    #[inline]
+    fn internal_end(&self) -> *mut u8 {
+        self.at(INTERNAL + internal_len(self.head().flags))
     }
 
     /// Where the last byte ends.
@@ -118,7 +123,7 @@ impl Mbuf {
     pub(crate) fn room_mut(&mut self) -> &mut [u8] {
         let end = self.end();
         let limit = match self.ext() {
-            None => self.at(MSIZE),
+            None => self.internal_end(),
             Some(ext) if ext.is_writable() => ext.buf().wrapping_add(ext.size()),
             // Of a page list, `data` is no address.
             Some(_) => return &mut [],

@@ -3,7 +3,7 @@
 use core::mem::{ManuallyDrop, offset_of};
 use core::ptr;
 
-use super::{Mbuf, internal};
+use super::{INTERNAL, Mbuf, internal_len};
 use crate::ext::{Ext, wipe};
 use crate::faults::{MbufFault, planted};
 use crate::raw::{EXT, PACK, PGS, PKTHDR, RawMbuf, ZERO};
@@ -176,7 +176,7 @@ impl Mbuf {
         let (from, len) = match self.is(EXT) {
             true if self.is(PGS) => (offset_of!(RawMbuf, body), size_of::<crate::raw::PgBody>()),
             true => return,
-            false => internal(self.head().flags),
+            false => (INTERNAL, internal_len(self.head().flags)),
         };
         // SAFETY: inside of our mbuf, behind the part still in use.
         let at = unsafe { self.0.cast::<u8>().add(from) };

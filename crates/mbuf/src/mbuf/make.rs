@@ -3,7 +3,7 @@
 use core::mem::offset_of;
 use core::ptr::{self, NonNull};
 
-use super::{Mbuf, internal};
+use super::{INTERNAL, Mbuf, internal_len};
 use crate::error::NoBufs;
 use crate::ext::Ext;
 use crate::pool::{ClusterSize, MbufPool, Zones};
@@ -14,7 +14,7 @@ impl Mbuf {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn alloc(zones: &Zones, flags: u32, lead: usize) -> Result<Self, NoBufs> {
-        assert!(flags & EXT == 0 && lead <= internal(flags).1);
+        assert!(flags & EXT == 0 && lead <= internal_len(flags));
         let item = zones.alloc_mbuf()?;
         // SAFETY: the zone has just given it, and `lead` is in the internal area.
         Ok(unsafe { Self::empty(item, zones, flags, lead) })
@@ -35,7 +35,7 @@ impl Mbuf {
     /// `item` has 256 bytes, aligned to 256, from that zone, and no other owner. The internal area has `lead` bytes.
     #[inline(always)]
     unsafe fn empty(item: NonNull<u8>, zones: &Zones, flags: u32, lead: usize) -> Self {
-        let data = item.as_ptr().wrapping_add(internal(flags).0 + lead);
+        let data = item.as_ptr().wrapping_add(INTERNAL + lead);
         // SAFETY: the caller promises it; internal data begins at the given offset.
         unsafe { Self::begin(item, zones, flags, data, 0) }
     }

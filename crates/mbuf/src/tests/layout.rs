@@ -36,11 +36,14 @@ fn a_header_leaves_its_data_alone() {
     assert_eq!(packet.pinned(), MSIZE);
     let mut chain = packet.into_chain();
     assert_eq!(chain.to_vec(), [7; MHLEN]);
-    // The place of the header is now room at the front, not at the end.
-    chain
-        .extend_from_slice(&pool, &[8])
-        .expect("the pool is large");
-    assert_eq!(chain.mbufs(), 2);
+    // The place of the header is now room at the end.
+    for (n, mbufs) in [(MLEN - MHLEN, 1), (1, 2)] {
+        chain
+            .extend_from_slice(&pool, &[8; MLEN][..n])
+            .expect("the pool is large");
+        assert_eq!(chain.mbufs(), mbufs);
+    }
+    assert_eq!(chain.to_vec()[..MHLEN], [7; MHLEN]);
     drop(chain);
     assert_eq!(pool.live(), Live::NONE);
 }

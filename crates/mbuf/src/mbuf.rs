@@ -224,9 +224,12 @@ impl Mbuf {
         }
     }
 
-    /// Puts a fresh packet header into an mbuf whose data is outside.
+    /// Puts a fresh packet header into an mbuf.
+    ///
+    /// # Panics
+    /// If that can't begin a packet.
     pub(crate) fn set_header(&mut self) {
-        assert!(self.is(EXT) && !self.is(PGS));
+        assert!(self.can_begin_packet());
         self.head_mut().flags |= PKTHDR;
         self.set_pkt(Pkt::fresh());
     }

@@ -178,18 +178,18 @@ impl<S: Storage> Packet<S> {
     /// [`NoBufs`]: the pool has no mbuf left, or there are 4 GiB of bytes.
     #[track_caller]
     pub fn from_chain(pool: &MbufPool, chain: Chain<S>) -> Result<Self, NoBufs> {
+        let is_outside = |m: &Mbuf| m.is(EXT) && !m.is(PGS);
+        if !chain.first().is_some_and(is_outside) {
+            return Self::before_chain(pool, chain);
+        }
+        Self::headed(chain)
+    }
+
+    /// Puts a packet header into the first mbuf of `chain`, which must be able to begin a packet.
+    fn headed(chain: Chain<S>) -> Result<Self, NoBufs> {
         let len = u32::try_from(chain.len()).map_err(|_| NoBufs)?;
-        let mut first = match chain.into_list() {
-            Some(mut m) if m.is(EXT) && !m.is(PGS) => {
-                m.set_header();
-                m
-            }
-            list => {
-                let mut m = Mbuf::alloc(pool.zones(), PKTHDR, MHLEN)?;
-                m.set_next(list);
-                m
-            }
-        };
+        let mut first = chain.into_list().ok_or(NoBufs)?;
+        first.set_header();
         first.set_pkt_len(len);
         Ok(Self::of(first))
     }
@@ -205,6 +205,21 @@ impl<S: Storage> Packet<S> {
         p.grown(chain.len()).ok_or(NoBufs)?;
         p.append_chain(chain);
         Ok(p)
+    }
+
+    /// A packet of `chain` with `room` bytes of room before it for headers: in the chain's first mbuf, if that has the
+    /// room and can begin a packet, else in a fresh one, as [`before_chain`](Self::before_chain). The chain is freed on
+    /// failure; 4 GiB of bytes are a failure.
+    ///
+    /// # Errors
+    /// [`NoBufs`]: the pool has no mbuf left, or there are 4 GiB of bytes.
+    #[track_caller]
+    pub fn under_headers(pool: &MbufPool, chain: Chain<S>, room: usize) -> Result<Self, NoBufs> {
+        let has_room = |m: &Mbuf| m.can_begin_packet() && m.front_room() >= room;
+        if !chain.first().is_some_and(has_room) {
+            return Self::before_chain(pool, chain);
+        }
+        Self::headed(chain)
     }
 
     /// The first mbuf, for queues.

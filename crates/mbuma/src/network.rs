@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use mbuf::Packet;
-use wire::{EtherHeader, EtherType, IpProto, Ipv4Header, Ipv6Header, TcpHeader};
+use wire::{EtherHeader, EtherType, IpProto, Ipv4Header, Ipv6Header, TcpHeader, UdpHeader};
 
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -35,30 +35,12 @@ pub(crate) struct UpperHeader<F> {
     pub(crate) emit: F,
 }
 
-/// Sends a packet that begins with the header of the protocol above.
+/// Sends a packet that lacks the header of the protocol above. If the sender keeps the way of the packet, all of its
+/// headers are written into one piece of room.
 ///
 /// # Errors
 /// The packet was dropped, and counted, for this reason.
-pub(crate) fn output(
-    batch: &mut Batch<'_>,
-    packet: Packet,
-    ends: &Ends,
-    service: Service,
-    via: SendVia<'_>,
-) -> Result<(), DropReason> {
-    let none = UpperHeader {
-        len: 0,
-        emit: |_: &mut [u8]| (),
-    };
-    output_under(batch, packet, ends, service, via, none)
-}
-
-/// The same for a packet that lacks the header of the protocol above. If the sender keeps the way of the packet, all of
-/// its headers are written into one piece of room.
-///
-/// # Errors
-/// As [`output`].
-pub(crate) fn output_under<F: FnOnce(&mut [u8])>(
+pub(crate) fn output<F: FnOnce(&mut [u8])>(
     batch: &mut Batch<'_>,
     mut packet: Packet,
     ends: &Ends,
@@ -235,6 +217,11 @@ pub(crate) fn tcp_mss(ifp: &Ifnet, ends: &Ends) -> u32 {
 /// Bytes of the headers of IP and TCP without options.
 pub(crate) const fn tcp_headers_len(ends: &Ends) -> u32 {
     (header_len(ends) + TcpHeader::LEN) as u32
+}
+
+/// Bytes of the headers of Ethernet, IP and UDP.
+pub(crate) const fn udp_headers_len(ends: &Ends) -> usize {
+    EtherHeader::LEN + header_len(ends) + UdpHeader::LEN
 }
 
 /// Bytes of the header of IP without options.

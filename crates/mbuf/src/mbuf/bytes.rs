@@ -11,7 +11,7 @@ use core::{ptr, slice};
 
 use super::{INTERNAL, Mbuf, internal_len};
 use crate::ext::Ext;
-use crate::raw::{MSIZE, PACK, PGS, PKTHDR, ZERO};
+use crate::raw::{MHLEN, MSIZE, PACK, PGS, PKTHDR, ZERO};
 
 /// Bytes of storage for each byte shown, at most, after [`Chain::condense`](crate::Chain::condense).
 ///
@@ -116,6 +116,14 @@ impl Mbuf {
     #[inline]
     fn end(&self) -> *mut u8 {
         self.head().data.wrapping_add(self.len())
+    }
+
+    /// Whether a packet header can be put in: the data is outside, or leaves its place free.
+    pub(crate) fn can_begin_packet(&self) -> bool {
+        match self.ext() {
+            Some(_) => !self.is(PGS),
+            None => self.end() <= self.at(INTERNAL + MHLEN),
+        }
     }
 
     /// The room behind the last byte.

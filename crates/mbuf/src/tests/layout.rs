@@ -128,3 +128,60 @@ fn prepending_into_room_takes_no_mbuf() {
     assert_eq!(pool.live().mbufs, live.mbufs + 1);
     assert_eq!(packet.front().len(), 1);
 }
+
+#[test]
+fn a_header_is_put_where_no_data_lies() {
+    // Breaks if a header is written over data, or takes an mbuf although its place and the room are free.
+    let pool = pool();
+    let room = 42;
+    for len in 1..=MLEN - room {
+        let bytes = [9; MLEN];
+        let data = || {
+            let mut data = Chain::from_slice(&pool, &bytes[..room + len]).expect("it is large");
+            data.trim_front(room);
+            data
+        };
+        for (more, fits) in [(0, len <= MHLEN - room), (1, false)] {
+            let packet = Packet::under_headers(&pool, data(), room + more);
+            let mut packet = packet.expect("the pool is large");
+            assert_eq!(pool.live().mbufs, if fits { 1 } else { 2 }, "{len} bytes");
+            *packet.header_mut() = filled_header();
+            packet
+                .prepend(room + more)
+                .expect("the room is there")
+                .fill(4);
+            assert_eq!(pool.live().mbufs, if fits { 1 } else { 2 }, "{len} bytes");
+            assert!(packet.is_valid());
+            assert_eq!(packet.to_vec()[room + more..], bytes[..len]);
+            assert_eq!(*packet.header(), filled_header());
+        }
+    }
+    assert_eq!(pool.live(), Live::NONE);
+}
+
+#[test]
+fn a_header_is_put_over_outside_storage_that_may_be_written() {
+    // Breaks if headers are written into storage that another chain shows, or a sole owner's room is not used.
+    let pool = pool();
+    for (shared, mbufs) in [(false, 1), (true, 3)] {
+        let data = Packet::from_slice(&pool, &[9; 1000], 42).expect("the pool is large");
+        let mut data = data.into_chain();
+        let other = shared.then(|| data.share(0, 1000).expect("the pool is large"));
+        let packet = Packet::under_headers(&pool, data, 42);
+        let mut packet = packet.expect("the pool is large");
+        packet.prepend(42).expect("the room is there").fill(4);
+        assert_eq!(pool.live().mbufs, mbufs);
+        assert_eq!(packet.to_vec()[42..], [9; 1000]);
+        drop((packet, other));
+    }
+    assert_eq!(pool.live(), Live::NONE);
+}
+
+fn filled_header() -> PktHdr {
+    PktHdr {
+        stamp_ns: u64::MAX,
+        flow: u32::MAX,
+        hops: u8::MAX,
+        ..PktHdr::default()
+    }
+}

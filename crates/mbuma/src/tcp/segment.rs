@@ -261,7 +261,7 @@ pub(crate) fn send(
         emit,
     };
     let via = SendVia::Route(route);
-    network::output_under(batch, packet, &out.ends, service, via, upper)
+    network::output(batch, packet, &out.ends, service, via, upper)
 }
 
 /// The hash of the flow. An answer without a connection computes it only if needed.

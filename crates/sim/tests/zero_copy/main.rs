@@ -216,6 +216,30 @@ fn datagrams_are_not_copied_in_fragments_or_whole() {
 }
 
 #[test]
+fn a_datagram_of_bytes_is_one_mbuf_with_its_headers() {
+    // Breaks if the copy of a program's bytes leaves too little room for the headers, or UDP takes another mbuf for
+    // them although there is room.
+    let setup = Setup::by_reference(Capabilities::whole(1500));
+    for setup in [setup, setup.over6()] {
+        let p = Pair::new(setup);
+        let [a, b] = p.bind();
+        let bytes = [7; 1400];
+        // The first waits for the neighbour's address.
+        for len in (0..300).chain([1400]) {
+            let before = mbufs_taken(&p);
+            a.send_to(&bytes[..len], p.addr(1)).unwrap();
+            let taken = mbufs_taken(&p) - before;
+            let there = arrival(&p, &b);
+            assert_eq!(there.to_vec(), bytes[..len]);
+            assert!(len == 0 || taken == 1, "{taken} mbufs for {len} bytes");
+        }
+        assert_eq!(p.stats()[1].pool.calls.pullup_copied, 0);
+        drop((a, b));
+        p.finish();
+    }
+}
+
+#[test]
 fn what_lies_inside_of_mbufs_is_copied_when_it_is_sent_and_only_then() {
     // Breaks if bytes in an mbuf itself are copied more than once a transmission: such a copy takes one
     // fresh mbuf, as a reference would. Every byte that a device is given was copied, and no other.
@@ -256,6 +280,12 @@ fn assert_untouched(before: &StackStats, after: &StackStats) {
     assert_eq!(after.pool.bytes_copied, before.pool.bytes_copied);
     assert_eq!(after.pool.calls.pullup_copied, 0);
     assert_eq!(clusters_taken(after), clusters_taken(before));
+}
+
+/// How often the first stack asked for an mbuf, with or without a cluster.
+fn mbufs_taken(p: &Pair) -> u64 {
+    let [stats, _] = p.stats();
+    stats.pool.mbufs.requests + stats.pool.packets.requests
 }
 
 /// How often a cluster was asked for, of each kind.

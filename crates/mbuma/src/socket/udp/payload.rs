@@ -1,8 +1,12 @@
 //! The payload of a datagram to send: a chain, or bytes that are copied into one.
 
-use mbuf::{Chain, MbufPool, NoBufs};
+use mbuf::{Chain, MbufPool, NoBufs, Packet};
+use wire::{EtherHeader, Ipv6Header, UdpHeader};
 
 use super::SendError;
+
+/// Bytes of the headers that a datagram gets.
+const HEADERS_MAX: usize = EtherHeader::LEN + Ipv6Header::LEN + UdpHeader::LEN;
 
 /// A chain, which is moved, or bytes, which are copied.
 pub trait IntoPayload {
@@ -22,7 +26,10 @@ impl IntoPayload for Chain {
 
 impl IntoPayload for &[u8] {
     fn into_payload(self, pool: &MbufPool) -> Result<Chain, SendError> {
-        Chain::from_slice(pool, self).map_err(|NoBufs| SendError::NoBufs)
+        // With room before the bytes, the headers need no mbuf of their own.
+        let packet = Packet::from_slice(pool, self, HEADERS_MAX);
+        let packet = packet.map_err(|NoBufs| SendError::NoBufs)?;
+        Ok(packet.into_chain())
     }
 }
 

@@ -63,6 +63,7 @@ mod reclaim;
 mod relay;
 mod report;
 mod resolvers;
+mod retry;
 mod router_adverts;
 mod search_list;
 mod services;

@@ -12,7 +12,6 @@
 //! Locks: none.
 
 use std::io;
-use std::time::Duration;
 
 use kern::Time;
 use mbuf::Chain;
@@ -22,11 +21,9 @@ use super::client_quota::ClientSlot;
 use super::host::{Host, Moved, SEGMENT_MAX};
 use super::loopback::OutwardClient;
 use super::relay::{Remainder, Turn};
+use super::retry::{NO_BUFS_WAIT, RetryTimer};
 use super::shared::Shared;
 use super::table::Token;
-
-/// How long to wait for clusters when there are none.
-const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 
 /// A connection of a program of the guest with one of the host.
 pub(super) struct OutwardConnection {
@@ -35,6 +32,8 @@ pub(super) struct OutwardConnection {
     token: Token,
     /// An event reported an error, or the end of both directions.
     failed: bool,
+    /// For clusters, when there are none.
+    retry: RetryTimer,
     /// When bytes were moved last.
     moved_at: Time,
     /// Its place in the quota, held until it ends.
@@ -76,6 +75,7 @@ impl OutwardConnection {
             host: end(client.host),
             token,
             failed: false,
+            retry: RetryTimer::default(),
             moved_at: now,
             _slot: client.slot,
         }
@@ -109,7 +109,7 @@ impl OutwardConnection {
             _ if self.guest.told && self.host.told => Turn::Done,
             (Pause::Turn, _) | (_, Pause::Turn) => Turn::Again,
             (Pause::Clusters, _) | (_, Pause::Clusters) => {
-                shared.after(NO_BUFS_WAIT, self.token);
+                self.retry.set(shared, self.token, NO_BUFS_WAIT);
                 Turn::Wait
             }
             (Pause::Event, Pause::Event) => Turn::Wait,

@@ -15,14 +15,12 @@
 //! Invariants: the monitor has bound it ([`crate::ports`]).
 //! Locks: none.
 
-use std::cell::Cell;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kern::Time;
 use mbuma::runtime::{Interest, TaskWaker};
 use mbuma::{SocketError, TcpStream};
 
@@ -31,6 +29,7 @@ use super::host::Host;
 use super::loopback::OutwardClient;
 use super::notice;
 use super::policy;
+use super::retry::RetryTimer;
 use super::shared::Shared;
 use super::table::Token;
 use crate::ports::PublishedId;
@@ -47,8 +46,8 @@ pub(super) struct Listener {
     quota: ClientQuota,
     token: Token,
     wake: Arc<TaskWaker>,
-    /// The time of the next attempt to accept, by a timer.
-    retry_at: Cell<Time>,
+    /// For the next attempt to accept.
+    retry: RetryTimer,
 }
 
 /// The destination of the clients of a listener.
@@ -144,7 +143,7 @@ impl Listener {
             quota: quota.clone(),
             token,
             wake,
-            retry_at: Cell::new(Time::ZERO),
+            retry: RetryTimer::default(),
         })
     }
 
@@ -186,13 +185,9 @@ impl Listener {
         }
     }
 
-    /// Sets a timer for the next attempt, unless one is set: each client that arrives meanwhile causes one, too.
+    /// Sets a timer for the next attempt.
     fn later(&self, shared: &mut Shared) -> Accepted {
-        let now = shared.now();
-        if self.retry_at.get() <= now {
-            self.retry_at.set(now + ACCEPT_WAIT);
-            shared.after(ACCEPT_WAIT, self.token);
-        }
+        self.retry.set(shared, self.token, ACCEPT_WAIT);
         Accepted::None
     }
 

@@ -34,6 +34,7 @@ use super::client_quota::ClientSlot;
 use super::host::{Host, Moved, READ_MAX};
 use super::notice;
 use super::publish::Client;
+use super::retry::{NO_BUFS_WAIT, RetryTimer};
 use super::shared::Shared;
 use super::table::Token;
 
@@ -50,8 +51,6 @@ const GUEST_IDLE: Duration = Duration::from_secs(2 * 60 * 60);
 /// The same once the guest has sent its FIN. Its kernel forgets a socket that its program closed after
 /// `net.ipv4.tcp_fin_timeout`, one minute, whatever the other end does, and answers a probe by a reset.
 const GUEST_FIN_IDLE: Duration = Duration::from_secs(60);
-/// The time to wait for clusters if there are none.
-const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 
 /// A connection between guest and host.
 pub(super) struct Relay {
@@ -73,8 +72,8 @@ pub(super) struct Relay {
     load: TaskLoad,
     /// The allowance that its buffers have.
     allowance: Allowance,
-    /// The time of the timer after which it tries to get clusters again.
-    retry_at: Time,
+    /// For clusters, when there are none.
+    retry: RetryTimer,
     /// When the host last took something, or this worker's first turn of the connection was.
     sent_at: Option<Time>,
 }
@@ -146,7 +145,7 @@ impl Relay {
             token,
             load: TaskLoad::default(),
             allowance: Allowance::FULL,
-            retry_at: Time::ZERO,
+            retry: RetryTimer::default(),
             sent_at: None,
         }
     }
@@ -182,7 +181,7 @@ impl Relay {
         wake: &Arc<TaskWaker>,
     ) -> io::Result<()> {
         self.token = token;
-        self.retry_at = Time::ZERO;
+        self.retry = RetryTimer::default();
         self.set_waker(wake);
         self.stream.keep_to_this_cpu();
         self.host.watch(poller, token)
@@ -368,7 +367,7 @@ impl Relay {
                 false => shared.scatter().ok(),
             };
             let Some(row) = row else {
-                self.retry_later(shared);
+                self.retry.set(shared, self.token, NO_BUFS_WAIT);
                 return Ok(Turn::Wait);
             };
             match self.host.read(row, room.whole_segments().min(read_max)) {
@@ -395,15 +394,6 @@ impl Relay {
             }
         }
         Ok(Turn::Wait)
-    }
-
-    /// Sets a timer for a turn when there may be clusters again, unless one is set: other turns come meanwhile.
-    fn retry_later(&mut self, shared: &mut Shared) {
-        let now = shared.now();
-        if self.retry_at <= now {
-            self.retry_at = now + NO_BUFS_WAIT;
-            shared.after(NO_BUFS_WAIT, self.token);
-        }
     }
 
     /// A worker with less load, if it should migrate.

@@ -37,6 +37,7 @@ use crate::files::FileRound;
 use crate::gateway::allowance::Allowance;
 use crate::gateway::figures::Gauges;
 use crate::gateway::host::SEGMENT_MAX;
+use crate::gateway::retry::{NO_BUFS_WAIT, RetryTimer};
 use crate::gateway::shared::Shared;
 use crate::gateway::table::Token;
 use crate::http::conversation::{Conversation, Front};
@@ -52,8 +53,6 @@ pub(super) const HEAD_MAX_TIME: Duration = Duration::from_secs(10);
 const STALL_MAX: Duration = Duration::from_secs(30);
 /// The time to wait for the client's end.
 const LINGER_MAX: Duration = Duration::from_secs(5);
-/// The time to wait for clusters if there are none.
-const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 /// Requests that a turn answers at most.
 const REQUESTS_MAX: usize = 8;
 /// Bytes that a turn sends at most, before others have theirs: four of the largest segments, some 60 us of encryption.
@@ -75,6 +74,8 @@ pub(super) struct WebConnection {
     /// A response was sent.
     answered: bool,
     deadline: ConnectionDeadline,
+    /// For clusters, when there are none.
+    retry: RetryTimer,
     /// Progress when the deadline was set: bytes in the send buffer or beyond, bytes that the client had not
     /// acknowledged.
     taken: (u64, usize),
@@ -148,6 +149,7 @@ impl WebConnection {
             phase: WebPhase::Idle,
             answered: false,
             deadline: ConnectionDeadline::begin(shared, token, HEAD_MAX_TIME),
+            retry: RetryTimer::default(),
             taken: (0, 0),
             allowance: Allowance::FULL,
             log: RequestLog::new(logs),
@@ -194,7 +196,7 @@ impl WebConnection {
     ) -> Result<WebNext, TlsError> {
         match self.advance(shared, site, round, gauges) {
             Err(TlsError::Socket(SocketError::NoBufs)) => {
-                shared.after(NO_BUFS_WAIT, self.token);
+                self.retry.set(shared, self.token, NO_BUFS_WAIT);
                 Ok(WebNext::Wait)
             }
             other => other,
@@ -254,7 +256,7 @@ impl WebConnection {
                 Ok(Some(WebNext::Wait))
             }
             Ok(SendProgress::NoBufs) => {
-                shared.after(NO_BUFS_WAIT, self.token);
+                self.retry.set(shared, self.token, NO_BUFS_WAIT);
                 Ok(Some(WebNext::Wait))
             }
             // Nothing was sent yet, so an error can be sent.

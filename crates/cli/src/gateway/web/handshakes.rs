@@ -22,6 +22,7 @@ use mbuma::socket::{HandshakeError, SocketError, TlsHandshake, TlsStream};
 use rustls::ServerConfig;
 
 use super::eviction::{Evictable, EvictionRank, EvictionTable};
+use crate::gateway::retry::{NO_BUFS_WAIT, RetryTimer};
 use crate::gateway::shared::Shared;
 use crate::gateway::table::{SourceKind, Token};
 use crate::lingering::{Lingering, drop_received};
@@ -30,8 +31,6 @@ use crate::lingering::{Lingering, drop_received};
 const HANDSHAKE_MAX_TIME: Duration = Duration::from_secs(10);
 /// The time to wait for the end of a client that was refused.
 const LINGER_MAX: Duration = Duration::from_secs(5);
-/// The time to wait for buffers if there are none.
-const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 
 /// Those of a worker.
 pub(super) struct Handshakes {
@@ -47,6 +46,8 @@ struct Handshake {
     refused: bool,
     deadline: Time,
     timer: CalloutId,
+    /// For clusters, when there are none.
+    retry: RetryTimer,
 }
 
 /// The next step of a handshake.
@@ -98,6 +99,7 @@ impl Handshakes {
             refused: false,
             deadline,
             timer: shared.context.schedule(deadline, token),
+            retry: RetryTimer::default(),
         });
     }
 
@@ -179,7 +181,7 @@ impl Handshake {
             Ok(true) => HandshakeNext::Done,
             Ok(false) => HandshakeNext::Wait,
             Err(HandshakeError::Socket(SocketError::NoBufs)) => {
-                shared.after(NO_BUFS_WAIT, token);
+                self.retry.set(shared, token, NO_BUFS_WAIT);
                 HandshakeNext::Wait
             }
             Err(HandshakeError::Tls(_)) => {

@@ -12,8 +12,7 @@
 //! came, or one with less to do. All share the [`WebSite`]; connections belong to the worker that took them.
 //!
 //! Invariants: a worker has at most its share of the site's connections; beyond that, a new connection ends the one
-//! that waits for another request for longest, or else the one without progress for longest: otherwise slow clients
-//! could shut the site for all. Locks: `fixed` (STATS), with nothing called under it.
+//! without progress for longest: otherwise slow clients could shut the site for all. Locks: `fixed` (STATS), with nothing called under it.
 
 mod connection;
 mod deadline;
@@ -123,6 +122,9 @@ pub(super) struct Web {
     drains: bool,
 }
 
+/// One part in this many of the connections may be of clients that have asked for nothing yet, before these end first.
+const NEW_SHARE: usize = 4;
+
 impl Web {
     /// Accepts connections when [`Web::accept_wake`] is called.
     pub(super) fn new(shared: &Shared, site: &Arc<WebSite>) -> Web {
@@ -131,7 +133,10 @@ impl Web {
             handshakes: site.tls.as_ref().map(handshakes),
             site: Arc::clone(site),
             wake: shared.wake_for(Token::only(SourceKind::HttpListener)),
-            connections: EvictionTable::new(SourceKind::HttpConnection),
+            connections: EvictionTable::new(
+                SourceKind::HttpConnection,
+                site.connections_max / NEW_SHARE,
+            ),
             log: LogLines::default(),
             round: None,
             sweeps: false,

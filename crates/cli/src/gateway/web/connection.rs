@@ -71,8 +71,8 @@ pub(super) struct WebConnection {
     /// A thread looks for the answer to the request at the front, which has this many bytes.
     search: Option<(DiskWait<respond::Response>, usize)>,
     phase: WebPhase,
-    /// A response was sent.
-    answered: bool,
+    /// A request has arrived.
+    has_asked: bool,
     deadline: ConnectionDeadline,
     /// For clusters, when there are none.
     retry: RetryTimer,
@@ -83,25 +83,19 @@ pub(super) struct WebConnection {
     log: RequestLog,
 }
 
-/// If there are too many, those end first that have their answers and wait for another request or for the client's end.
-/// Then those whose last progress is longest ago: a new client has the time of a round trip, and one that takes bytes
-/// now and then keeps no place from it.
+/// If there are too many, those end first whose last progress is longest ago. The progress of a client that takes bytes
+/// is seen when another one is looked for: no turn comes for it.
 impl Evictable for WebConnection {
     fn refresh(&mut self, now: Time) {
-        if matches!(self.phase, WebPhase::Sends | WebPhase::Ends) && self.has_taken() {
+        if self.has_taken() {
             self.taken = self.taken_now();
             self.deadline.extend(now, STALL_MAX);
         }
     }
 
     fn rank(&self) -> EvictionRank {
-        let unanswered = match self.phase {
-            WebPhase::Idle | WebPhase::Head => !self.answered,
-            WebPhase::Sends => true,
-            WebPhase::Ends => self.taken.1 > 0,
-        };
         EvictionRank {
-            unanswered,
+            is_new: !self.has_asked,
             at: self.deadline.since(),
         }
     }
@@ -147,7 +141,7 @@ impl WebConnection {
             sending: None,
             search: None,
             phase: WebPhase::Idle,
-            answered: false,
+            has_asked: false,
             deadline: ConnectionDeadline::begin(shared, token, HEAD_MAX_TIME),
             retry: RetryTimer::default(),
             taken: (0, 0),
@@ -279,7 +273,6 @@ impl WebConnection {
         self.end_log();
         let last = self.sending.take().is_none_or(|sending| sending.last);
         self.taken = self.taken_now();
-        self.answered = true;
         if last {
             self.stream.end();
             self.phase = WebPhase::Ends;
@@ -340,6 +333,7 @@ impl WebConnection {
 
     /// Lets a thread look for the answer to the request at the front.
     fn search_for(&mut self, search: FileSearch, len: usize, storage: &FileStorage) {
+        self.has_asked = true;
         self.phase = WebPhase::Sends;
         let (head, device) = (self.conversation.head(len), search.device);
         let work = move || search.respond(&head);
@@ -372,6 +366,7 @@ impl WebConnection {
     }
 
     fn begin(&mut self, response: respond::Response) {
+        self.has_asked = true;
         self.phase = WebPhase::Sends;
         self.sending = Some(Sending::new(response));
     }

@@ -4,6 +4,9 @@
 //! the bytes that its client takes, and matters only when there are too many. So a place in the order is a lower bound
 //! of the rank. A connection whose place turns out to be too early gets the right one, and the next one is checked.
 //!
+//! Clients that have asked for nothing yet have a share of their own: a flood of them ends no download that pauses, and
+//! downloads that go on for ever leave a new client the time to ask.
+//!
 //! Invariants: the place of a connection is not behind its rank, once [`EvictionTable::note`] was called. For each one
 //! that ends, at most [`LOOK_MAX`] are checked. Locks: none.
 
@@ -16,10 +19,12 @@ use crate::gateway::table::{SourceKind, Table, Token};
 /// Connections that are checked, at most, for one that ends.
 const LOOK_MAX: usize = 32;
 
-/// The smallest rank ends first. A client that waits for an answer, or was never given one, ranks above all others.
+/// The smallest rank ends first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EvictionRank {
-    pub(super) unanswered: bool,
+    /// The client has asked for nothing yet.
+    pub(super) is_new: bool,
+    /// When it got further last.
     pub(super) at: Time,
 }
 
@@ -35,8 +40,12 @@ pub(super) trait Evictable {
 /// The connections.
 pub(super) struct EvictionTable<T> {
     table: Table<Placed<T>>,
-    /// Places, and the numbers of tokens.
-    order: BTreeSet<(EvictionRank, u64)>,
+    /// Places of those that have asked, and the numbers of tokens.
+    order: BTreeSet<(Time, u64)>,
+    /// Places of new ones.
+    new: BTreeSet<(Time, u64)>,
+    /// As many new ones end no other.
+    new_max: usize,
 }
 
 /// A connection with its place.
@@ -46,11 +55,13 @@ struct Placed<T> {
 }
 
 impl<T: Evictable> EvictionTable<T> {
-    /// An empty table.
-    pub(super) fn new(kind: SourceKind) -> EvictionTable<T> {
+    /// An empty table, in which `new_max` new ones end others of least recent use.
+    pub(super) fn new(kind: SourceKind, new_max: usize) -> EvictionTable<T> {
         EvictionTable {
             table: Table::new(kind),
             order: BTreeSet::new(),
+            new: BTreeSet::new(),
+            new_max,
         }
     }
 
@@ -63,7 +74,7 @@ impl<T: Evictable> EvictionTable<T> {
     pub(super) fn insert(&mut self, value: T) {
         let place = value.rank();
         let token = self.table.insert(Placed { value, place });
-        self.order.insert((place, token.into()));
+        self.order_of(place).insert((place.at, token.into()));
     }
 
     /// The connection that `token` names, if it is still there.
@@ -74,16 +85,17 @@ impl<T: Evictable> EvictionTable<T> {
     /// Takes a connection out.
     pub(super) fn remove(&mut self, token: Token) -> Option<T> {
         let Placed { value, place } = self.table.remove(token)?;
-        self.order.remove(&(place, token.into()));
+        self.order_of(place).remove(&(place.at, token.into()));
         Some(value)
     }
 
     /// The rank of a connection may be lower than before.
     pub(super) fn note(&mut self, token: Token) {
-        if let Some(placed) = self.table.find(token)
-            && placed.value.rank() < placed.place
-        {
-            placed.correct(token, &mut self.order);
+        if let Some(placed) = self.table.find(token) {
+            let (place, rank) = (placed.place, placed.value.rank());
+            if rank < place {
+                self.correct(token, place, rank);
+            }
         }
     }
 
@@ -92,15 +104,17 @@ impl<T: Evictable> EvictionTable<T> {
     pub(super) fn victim(&mut self, now: Time) -> Option<Token> {
         let mut best = None;
         for _ in 0..LOOK_MAX {
-            let (place, number) = self.order.first().copied()?;
+            let of_new = self.new.len() > self.new_max || self.order.is_empty();
+            let order = if of_new { &self.new } else { &self.order };
+            let (_, number) = order.first().copied()?;
             let token = Token::from_number(number);
             let placed = self.table.find(token)?;
             placed.value.refresh(now);
-            let rank = placed.value.rank();
+            let (place, rank) = (placed.place, placed.value.rank());
             if rank == place {
                 return Some(token);
             }
-            placed.correct(token, &mut self.order);
+            self.correct(token, place, rank);
             if best.is_none_or(|(first, _)| rank < first) {
                 best = Some((rank, token));
             }
@@ -121,16 +135,24 @@ impl<T: Evictable> EvictionTable<T> {
     /// Takes all of them out.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> {
         self.order.clear();
+        self.new.clear();
         self.table.drain().map(|placed| placed.value)
     }
-}
 
-impl<T: Evictable> Placed<T> {
-    /// Gives it the place of its rank.
-    fn correct(&mut self, token: Token, order: &mut BTreeSet<(EvictionRank, u64)>) {
-        order.remove(&(self.place, token.into()));
-        self.place = self.value.rank();
-        order.insert((self.place, token.into()));
+    fn order_of(&mut self, place: EvictionRank) -> &mut BTreeSet<(Time, u64)> {
+        match place.is_new {
+            true => &mut self.new,
+            false => &mut self.order,
+        }
+    }
+
+    /// Gives a connection the place of its rank.
+    fn correct(&mut self, token: Token, place: EvictionRank, rank: EvictionRank) {
+        self.order_of(place).remove(&(place.at, token.into()));
+        self.order_of(rank).insert((rank.at, token.into()));
+        if let Some(placed) = self.table.find(token) {
+            placed.place = rank;
+        }
     }
 }
 

@@ -64,7 +64,7 @@ impl Handshakes {
     pub(super) fn new(config: &Arc<ServerConfig>, max: usize) -> Handshakes {
         Handshakes {
             config: Arc::clone(config),
-            table: EvictionTable::new(SourceKind::TlsHandshake),
+            table: EvictionTable::new(SourceKind::TlsHandshake, max),
             max,
         }
     }
@@ -166,7 +166,7 @@ impl Handshakes {
 impl Evictable for Handshake {
     fn rank(&self) -> EvictionRank {
         EvictionRank {
-            unanswered: true,
+            is_new: true,
             at: self.deadline,
         }
     }

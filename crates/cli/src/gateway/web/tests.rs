@@ -314,6 +314,43 @@ fn clients_that_take_few_bytes_shut_no_new_client_out() {
 }
 
 #[test]
+fn a_client_that_takes_its_last_bytes_ends_after_idle_ones() {
+    // Breaks when a connection ends in the middle of a response because all of it lies in the send buffer.
+    let mut bench = SiteBench::new("tail");
+    let body = vec![b'x'; 100_000];
+    fs::write(bench.dir.join("body"), &body).expect("our directory");
+    let mut connected = || {
+        let client = bench.connect();
+        bench.run();
+        client
+    };
+    let idle: Vec<_> = (1..CONNECTIONS).map(|_| connected()).collect();
+    let client = connected();
+    let ask = b"GET /body HTTP/1.1\r\nHost: x\r\n\r\n";
+    client.set_buffers(8192, 8192);
+    assert_eq!(client.send(ask), Ok(ask.len()));
+    bench.settle();
+    for client in &idle {
+        assert!(bench.ask(client).ends_with("0123456789"));
+    }
+    let (mut got, mut bytes) = (0, [0; 4096]);
+    for n in 0.. {
+        assert!(n < 1000, "{got} bytes");
+        bench.pass(Duration::from_millis(1));
+        let others = [bench.connect(), bench.connect()];
+        bench.run();
+        match client.recv(&mut bytes) {
+            Ok(n) => got += n,
+            Err(e) => assert_eq!(e, SocketError::WouldBlock),
+        }
+        drop(others);
+        if got >= body.len() {
+            return;
+        }
+    }
+}
+
+#[test]
 fn a_file_that_is_replaced_between_two_requests_is_served_as_it_is() {
     // Breaks when a client gets a state of the file that was over before its request.
     let mut bench = SiteBench::new("replaced");

@@ -2,6 +2,8 @@ use std::cell::Cell;
 
 use super::*;
 
+/// New ones that end no others.
+const NEW_MAX: usize = 3;
 /// These connections change their rank at once, whatever the time is.
 const NOW: Time = Time::from_secs(0);
 
@@ -18,13 +20,13 @@ impl Evictable for Counted<'_> {
     }
 }
 
-const fn rank(unanswered: bool, seconds: u64) -> EvictionRank {
+const fn rank(is_new: bool, seconds: u64) -> EvictionRank {
     let at = Time::from_secs(seconds);
-    EvictionRank { unanswered, at }
+    EvictionRank { is_new, at }
 }
 
 fn filled(looks: &Cell<usize>, count: u64) -> EvictionTable<Counted<'_>> {
-    let mut table = EvictionTable::new(SourceKind::HttpConnection);
+    let mut table = EvictionTable::new(SourceKind::HttpConnection, NEW_MAX);
     for n in 0..count {
         let rank = rank(false, 100 + n);
         table.insert(Counted { rank, looks });
@@ -34,8 +36,7 @@ fn filled(looks: &Cell<usize>, count: u64) -> EvictionTable<Counted<'_>> {
 
 #[test]
 fn the_victim_is_found_among_those_whose_rank_rose_and_fell() {
-    // Breaks when a connection that made progress ends before one that made none, or one that gets a response before
-    // one that has it.
+    // Breaks when a connection that made progress ends before one that made none.
     let looks = Cell::new(0);
     let mut table = filled(&looks, 10);
     let tokens = table.tokens();
@@ -50,7 +51,6 @@ fn the_victim_is_found_among_those_whose_rank_rose_and_fell() {
     set(9, rank(false, 50), &mut table);
     assert_eq!(table.victim(NOW), Some(tokens[9]));
     assert!(table.remove(tokens[9]).is_some());
-    // The response was sent.
     set(1, rank(false, 20), &mut table);
     assert_eq!(table.victim(NOW), Some(tokens[1]));
     for n in [1, 2, 3, 4, 5, 6, 7, 8] {
@@ -59,6 +59,33 @@ fn the_victim_is_found_among_those_whose_rank_rose_and_fell() {
     }
     assert_eq!(table.victim(NOW), Some(tokens[0]));
     assert_eq!((table.drain().count(), table.victim(NOW)), (1, None));
+}
+
+#[test]
+fn new_ones_and_others_end_none_of_each_other() {
+    // Breaks when a flood of new clients ends downloads, or downloads of long ago end a few new clients.
+    let looks = Cell::new(0);
+    let mut table = filled(&looks, 2);
+    let add = |seconds, table: &mut EvictionTable<_>| {
+        let (rank, looks) = (rank(true, seconds), &looks);
+        table.insert(Counted { rank, looks });
+    };
+    let others = table.tokens();
+    for n in 0..NEW_MAX as u64 {
+        add(n, &mut table);
+        assert_eq!(table.victim(NOW), Some(others[0]));
+    }
+    add(10, &mut table);
+    let first = table.victim(NOW).expect("there are some");
+    assert!(!others.contains(&first));
+    // It asks for something: it is one of the others, and the last of them.
+    table.find(first).expect("it is there").rank = rank(false, 1000);
+    table.note(first);
+    for other in [others[0], others[1], first] {
+        assert_eq!(table.victim(NOW), Some(other));
+        assert!(table.remove(other).is_some());
+    }
+    assert!(table.victim(NOW).is_some());
 }
 
 #[test]

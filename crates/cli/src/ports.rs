@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use serde::{Deserialize, Serialize};
 
 use crate::args::{OutwardRequest, Proto, Publish, PublishRequest};
+use crate::sys::pktinfo;
 use crate::sys::socket::{self, InterfaceName, Kind};
 
 /// Identifies a published port while mbuma runs. The first number is 1; none is used again.
@@ -83,7 +84,13 @@ pub(crate) fn bind_all(
 fn bind(publish: &Publish) -> io::Result<OwnedFd> {
     match publish.proto {
         Proto::Tcp => bind_tcp(publish.host, publish.interface),
-        Proto::Udp => socket::bound(Kind::Udp, publish.host, publish.interface),
+        Proto::Udp => {
+            let fd = socket::bound(Kind::Udp, publish.host, publish.interface)?;
+            if publish.host.ip().is_unspecified() {
+                pktinfo::tell_local_address(fd.as_fd(), publish.host)?;
+            }
+            Ok(fd)
+        }
     }
 }
 

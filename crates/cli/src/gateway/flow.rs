@@ -12,9 +12,12 @@ use mbuma::socket::Datagram;
 
 use super::question::{ANSWER_WAIT, Question};
 use super::quote;
+use crate::sys::pktinfo::DatagramClient;
 
-/// How long a flow may be idle. RFC 4787 asks routers for two minutes; ours holds a descriptor.
+/// How long a flow with a descriptor of its own may be idle, although RFC 4787 asks routers for two minutes.
 const IDLE_MAX: Duration = Duration::from_secs(60);
+/// How long a flow of a published port may be idle, as RFC 4787 section 4.3 recommends.
+const INLET_IDLE_MAX: Duration = Duration::from_secs(300);
 /// How long a flow lives on after a name server's answer: there may be a second question.
 const ANSWERED_IDLE_MAX: Duration = Duration::from_secs(10);
 
@@ -55,7 +58,10 @@ pub(super) enum Outlet {
         client: SocketAddr,
     },
     /// By the socket of a published port.
-    Inlet { index: usize, client: SocketAddr },
+    Inlet {
+        index: usize,
+        client: DatagramClient,
+    },
 }
 
 impl Flow {
@@ -97,9 +103,8 @@ impl Flow {
                 asked: Some(at), ..
             }) => *at + ANSWER_WAIT,
             Outlet::Resolver(_) => self.last_used + ANSWERED_IDLE_MAX,
-            Outlet::Own(_) | Outlet::Loopback { .. } | Outlet::Inlet { .. } => {
-                self.last_used + IDLE_MAX
-            }
+            Outlet::Own(_) | Outlet::Loopback { .. } => self.last_used + IDLE_MAX,
+            Outlet::Inlet { .. } => self.last_used + INLET_IDLE_MAX,
         }
     }
 
@@ -115,10 +120,12 @@ impl Flow {
 
 impl Outlet {
     /// The published or outward port, and which of its clients it leads to.
-    pub(super) fn client(&self) -> Option<(usize, SocketAddr)> {
+    pub(super) fn client(&self) -> Option<(usize, DatagramClient)> {
         match self {
-            Outlet::Inlet { index, client } | Outlet::Loopback { index, client, .. } => {
-                Some((*index, *client))
+            Outlet::Inlet { index, client } => Some((*index, *client)),
+            Outlet::Loopback { index, client, .. } => {
+                let (addr, local) = (*client, None);
+                Some((*index, DatagramClient { addr, local }))
             }
             Outlet::Own(_) | Outlet::Resolver(_) => None,
         }

@@ -20,12 +20,13 @@
 //! Locks: none.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use kern::Time;
 
 use super::flow::{Flow, FlowEnds, Outlet};
 use super::table::{SourceKind, Table, Token};
+use crate::sys::pktinfo::DatagramClient;
 
 /// Flows of one version of IP that the guest opened, at most.
 const OWN_MAX: usize = 4096;
@@ -50,7 +51,7 @@ const FIRST_PORT: usize = 3;
 pub(super) struct FlowTable {
     flows: Table<Flow>,
     by_ends: HashMap<FlowEnds, Token>,
-    by_client: HashMap<(usize, SocketAddr), Token>,
+    by_client: HashMap<(usize, DatagramClient), Token>,
     groups: Vec<FlowGroup>,
     /// Where each flow is in its group's list, at its token's index.
     links: Vec<AgeLink>,
@@ -123,7 +124,7 @@ impl FlowTable {
     }
 
     /// The flow of a client of a published port.
-    pub(super) fn of_client(&self, port: usize, client: SocketAddr) -> Option<Token> {
+    pub(super) fn of_client(&self, port: usize, client: DatagramClient) -> Option<Token> {
         self.by_client.get(&(port, client)).copied()
     }
 

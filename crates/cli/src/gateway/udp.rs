@@ -33,7 +33,7 @@ use super::question::{self, Question};
 use super::shared::Shared;
 use super::table::{SourceKind, Token};
 use crate::args::Proto;
-use crate::sys::{limits, socket};
+use crate::sys::{limits, pktinfo, socket};
 
 mod inlet;
 mod outward;
@@ -262,7 +262,7 @@ impl GuestFlows {
             Outlet::Inlet { index, client } => {
                 let inlet = self.inlets.get(*index).and_then(Option::as_ref);
                 let inlet = inlet.ok_or(io::ErrorKind::NotFound)?;
-                socket::send(inlet.socket.as_fd(), &pieces, Some(*client))
+                pktinfo::send(inlet.socket.as_fd(), &pieces, *client)
             }
             own => socket::send(own.socket().ok_or(io::ErrorKind::NotFound)?, &pieces, None),
         }

@@ -12,7 +12,8 @@
 //! came, or one with less to do. All share the [`WebSite`]; connections belong to the worker that took them.
 //!
 //! Invariants: a worker has at most its share of the site's connections; beyond that, a new connection ends the one
-//! without progress for longest: otherwise slow clients could shut the site for all. Locks: `fixed` (STATS), with nothing called under it.
+//! without progress for longest: otherwise slow clients could shut the site for all. Locks: `fixed` (STATS), with
+//! nothing called under it.
 
 mod connection;
 mod deadline;

@@ -16,6 +16,7 @@ pub(crate) mod mount;
 pub(crate) mod namespace;
 pub(crate) mod netdev;
 mod netlink;
+pub(crate) mod pktinfo;
 pub(crate) mod process;
 pub(crate) mod routes;
 pub(crate) mod scm;

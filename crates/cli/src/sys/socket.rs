@@ -240,7 +240,7 @@ pub(crate) fn only_echo_replies(fd: BorrowedFd<'_>, family: Family) -> io::Resul
 }
 
 /// Sets an option that rustix does not have, whose value is a `T`.
-fn set<T: Copy>(
+pub(super) fn set<T: Copy>(
     fd: BorrowedFd<'_>,
     level: libc::c_int,
     name: libc::c_int,

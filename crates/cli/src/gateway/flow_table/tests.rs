@@ -6,6 +6,7 @@ use kern::{Random, Time};
 use super::super::flow::{Flow, FlowEnds, Outlet};
 use super::super::question::Question;
 use super::{CLIENTS_LEAST, CLIENTS_MAX, FIRST_PORT, FlowTable, OWN, OWN_MAX, OWN_V6, QUESTIONS};
+use crate::sys::pktinfo::DatagramClient;
 
 fn addr(n: u32) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::from_bits(0x0a00_0000 + n), 7))
@@ -33,6 +34,11 @@ fn socket() -> std::os::fd::OwnedFd {
     null.into()
 }
 
+fn client(n: u32) -> DatagramClient {
+    let (addr, local) = (addr(n), None);
+    DatagramClient { addr, local }
+}
+
 fn outlet(group: usize, n: u32) -> Outlet {
     match group {
         OWN | OWN_V6 => Outlet::Own(socket()),
@@ -44,7 +50,7 @@ fn outlet(group: usize, n: u32) -> Outlet {
         }),
         port => Outlet::Inlet {
             index: port - FIRST_PORT,
-            client: addr(n),
+            client: client(n),
         },
     }
 }
@@ -80,7 +86,7 @@ fn a_flood_to_a_port_costs_only_its_own_clients() {
     for group in groups {
         assert!(table.between(&ends(group, 1)).is_some(), "{group}");
     }
-    let client = addr(1);
+    let client = client(1);
     assert!(table.of_client(0, client).is_some() && table.of_client(1, client).is_none());
 }
 
@@ -125,7 +131,7 @@ fn it_does_what_lists_by_age_would() {
             let token = table.between(&ends(group, n));
             assert_eq!(token.is_some(), at.is_some(), "seed {seed}, step {step}");
             // A client that comes back after its flow ended finds none, and not the one that ended.
-            let of_client = table.of_client(0, addr(n));
+            let of_client = table.of_client(0, client(n));
             assert!(
                 group != FIRST_PORT || of_client == token,
                 "seed {seed}, step {step}"

@@ -12,7 +12,7 @@ use crate::gateway::flow::{FlowEnds, Outlet};
 use crate::gateway::shared::Shared;
 use crate::gateway::table::{SourceKind, Token};
 use crate::ports::PublishedId;
-use crate::sys::socket;
+use crate::sys::pktinfo::{self, DatagramClient};
 
 /// Ports that are tried for a client whose own port can't be used.
 const PORTS_TRIED: u16 = 256;
@@ -79,7 +79,7 @@ impl GuestFlows {
                 return;
             };
             let socket = inlet.socket.as_fd();
-            match receive(shared, |pieces| socket::recv_from(socket, pieces)) {
+            match receive(shared, |pieces| pktinfo::recv_from(socket, pieces)) {
                 Ok(Some((payload, client))) => self.serve_client(shared, index, client, payload),
                 Ok(None) => shared.counters.datagrams_lost += 1,
                 Err(_) => return,
@@ -91,13 +91,13 @@ impl GuestFlows {
         &mut self,
         shared: &mut Shared,
         index: usize,
-        client: SocketAddr,
+        client: DatagramClient,
         payload: Chain,
     ) {
         let known = self.table.of_client(index, client);
         let token = match self.inlet(index).map(|inlet| inlet.target) {
             Some(InletTarget::HostLoopback(port)) => {
-                let token = known.or_else(|| self.open_outward(shared, index, client, port));
+                let token = known.or_else(|| self.open_outward(shared, index, client.addr, port));
                 return self.send_outward(shared, token, &payload);
             }
             Some(InletTarget::Guest(guest)) => {
@@ -119,11 +119,11 @@ impl GuestFlows {
         &mut self,
         shared: &mut Shared,
         index: usize,
-        client: SocketAddr,
+        client: DatagramClient,
         guest: SocketAddr,
     ) -> Option<Token> {
-        let own = shared.policy.shown_address(client, guest.ip());
-        let ports = (0..PORTS_TRIED).map(|n| client.port().wrapping_add(n));
+        let own = shared.policy.shown_address(client.addr, guest.ip());
+        let ports = (0..PORTS_TRIED).map(|n| client.addr.port().wrapping_add(n));
         let shown = ports
             .filter(|port| *port != 0)
             .map(|port| at_port(own, port));

@@ -8,6 +8,7 @@ use super::super::resolvers::Resolvers;
 use super::super::shared::Shared;
 use super::super::test_gateway;
 use super::GuestFlows;
+use crate::sys::pktinfo::DatagramClient;
 
 #[test]
 fn a_flow_takes_its_timer_along() {
@@ -20,7 +21,8 @@ fn a_flow_takes_its_timer_along() {
     for n in 0..5000 {
         let remote = SocketAddr::from((Ipv4Addr::from_bits(0x0a00_0000 + n), 7));
         let guest = SocketAddr::from((crate::addressing::Addressing::DEFAULT.guest, 1000));
-        let client = remote;
+        let (addr, local) = (remote, None);
+        let client = DatagramClient { addr, local };
         let outlet = Outlet::Inlet { index: 0, client };
         let ends = FlowEnds { guest, remote };
         flows

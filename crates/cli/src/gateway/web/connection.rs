@@ -333,7 +333,7 @@ impl WebConnection {
 
     /// Lets a thread look for the answer to the request at the front.
     fn search_for(&mut self, search: FileSearch, len: usize, storage: &FileStorage) {
-        self.has_asked = true;
+        self.note_request();
         self.phase = WebPhase::Sends;
         let (head, device) = (self.conversation.head(len), search.device);
         let work = move || search.respond(&head);
@@ -365,8 +365,14 @@ impl WebConnection {
         self.search.is_some() || self.sending.as_ref().is_some_and(Sending::is_reading)
     }
 
-    fn begin(&mut self, response: respond::Response) {
+    /// A request is progress, too.
+    fn note_request(&mut self) {
         self.has_asked = true;
+        self.deadline.note_progress();
+    }
+
+    fn begin(&mut self, response: respond::Response) {
+        self.note_request();
         self.phase = WebPhase::Sends;
         self.sending = Some(Sending::new(response));
     }

@@ -51,6 +51,11 @@ impl ConnectionDeadline {
         self.since
     }
 
+    /// The client got further in this turn, with the same deadline.
+    pub(super) fn note_progress(&mut self) {
+        self.since = self.now;
+    }
+
     /// Moves the deadline, if it is earlier, to `after` from the progress that was seen at `now`.
     pub(super) fn extend(&mut self, now: Time, after: Duration) {
         self.since = now;

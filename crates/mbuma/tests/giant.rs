@@ -410,7 +410,7 @@ fn blocking_calls_sleep_without_giant() {
     let index = stack
         .attach(
             Arc::new(Crowd::default()),
-            IfConfig::new("lo0").with_addr(US, 24),
+            IfConfig::new("lan0").with_addr(US, 24),
         )
         .unwrap();
     let (left, right) = stack.unix().pair();

@@ -14,6 +14,7 @@
 //!
 //! Locks: none.
 
+use std::iter;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -113,6 +114,13 @@ impl RelayArgs {
         }
         if !self.alpn.is_empty() && !to_clients && !to_server {
             return Err("--alpn goes with --tls, or with tls=NAME in CONNECT".to_owned());
+        }
+        let to = *self.connect.to.ip();
+        let mut sides = iter::once(&self.listen.interface).chain(&self.connect.interface);
+        if !sides.any(|side| side.gateway.is_some() || side.address.reaches(to)) {
+            return Err(format!(
+                "no route to {to}: it is in no network of an interface, so CONNECT takes gateway=ADDR"
+            ));
         }
         Ok(())
     }

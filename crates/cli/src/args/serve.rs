@@ -281,6 +281,11 @@ impl ServerAddress {
         self.addr
     }
 
+    /// Whether another address is in its network.
+    pub(super) fn reaches(self, other: Ipv4Addr) -> bool {
+        (self.addr.to_bits() ^ other.to_bits()) >> (32 - self.prefix_len) == 0
+    }
+
     /// The address, and its neighbour: the first other host of the network.
     pub(super) fn addressing(self) -> Addressing {
         let mask = u32::MAX << (32 - self.prefix_len);

@@ -256,12 +256,16 @@ impl RelayedConnections {
     }
 
     /// Connects to the server for a client.
-    fn ask_server(&self, client: RelayEnd, waker: &Arc<Nudge>) -> Option<RelayState> {
+    fn ask_server(&mut self, client: RelayEnd, waker: &Arc<Nudge>) -> Option<RelayState> {
         let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-        let Ok(server) = self.stack.tcp_connect(any, self.to) else {
+        let server = match self.stack.tcp_connect(any, self.to) {
+            Ok(server) => server,
             // There is no route to the server, or no port left.
-            abort(&client);
-            return None;
+            Err(e) => {
+                self.complain(&e.to_string());
+                abort(&client);
+                return None;
+            }
         };
         server.set_nodelay(true);
         server.set_waker(Some(Waker::from(Arc::clone(waker))));
@@ -269,7 +273,11 @@ impl RelayedConnections {
     }
 
     /// Continues a handshake; once it is done, connects to the server.
-    fn go_on(&self, mut handshake: Box<TlsHandshake>, waker: &Arc<Nudge>) -> Option<RelayState> {
+    fn go_on(
+        &mut self,
+        mut handshake: Box<TlsHandshake>,
+        waker: &Arc<Nudge>,
+    ) -> Option<RelayState> {
         match handshake.advance() {
             Ok(true) => {
                 let state = self.ask_server(RelayEnd::Tls(handshake.finish().ok()?), waker);
@@ -292,7 +300,11 @@ impl RelayedConnections {
 
     /// Continues a connection that began, once the server has answered. Returns `None` once either end has ended.
     fn begins(&mut self, client: RelayEnd, server: TcpStream, number: u64) -> Option<RelayState> {
-        if has_failed(&client) || server.error().is_some() {
+        let error = server.error();
+        if let Some(e) = error {
+            self.complain(&e.to_string());
+        }
+        if has_failed(&client) || error.is_some() {
             abort(&client);
             server.abort();
             return None;
@@ -389,7 +401,7 @@ impl RelayedConnections {
         count > 0
     }
 
-    /// Reports a server that is not trusted or refuses.
+    /// Reports a server that is not trusted, refuses or is unreachable.
     fn complain(&mut self, why: &str) {
         self.say_seldom(&format!("the server at {}: {why}", self.to));
     }

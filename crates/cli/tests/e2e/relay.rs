@@ -208,7 +208,12 @@ fn clients_of_one_namespace_reach_a_server_in_another() {
     ));
     running.signal("TERM");
     let ended = running.finish();
-    assert_eq!((ended.code, &*ended.err), (Some(0), ""), "{ended:#?}");
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(ended.err.lines().count(), 1, "{ended:#?}");
+    assert!(
+        ended.err.contains("10.0.4.1:8080: connection refused"),
+        "{ended:#?}"
+    );
     server.signal("TERM");
     server.finish();
 }
@@ -241,4 +246,13 @@ fn it_ends_with_its_namespace_and_takes_no_mistakes() {
     let mut command = program(MBUMA);
     command.args(["relay", "tap=r0,port=80", "to=10.0.3.1:7"]);
     assert_eq!(Running::start(command).finish().code, Some(2));
+    let mut command = program(MBUMA);
+    command.args([
+        "relay",
+        "tap=r0,address=10.0.3.2/24,port=80",
+        "to=10.0.4.1:7",
+    ]);
+    let refused = Running::start(command).finish();
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.err.contains("gateway="), "{refused:#?}");
 }

@@ -302,7 +302,10 @@ impl World {
 fn seeds(usual: u64) -> impl Iterator<Item = u64> {
     let asked = std::env::var("TLS_SEEDS").ok().map(|text| {
         let (first, end) = text.split_once("..").expect("seeds are A..B");
-        first.parse().expect("a number")..end.parse().expect("a number")
+        let seeds: std::ops::Range<u64> =
+            first.parse().expect("a number")..end.parse().expect("a number");
+        assert!(!seeds.is_empty(), "no seeds: {text}");
+        seeds
     });
     let found = if asked.is_none() { &FOUND[..] } else { &[] };
     asked.unwrap_or(0..usual).chain(found.iter().copied())

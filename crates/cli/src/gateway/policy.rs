@@ -12,7 +12,7 @@
 //! | anything, of a server that is no gateway (`mbuma serve`) | no such host |
 //! | anything by a protocol that is switched off (pasta's `--no-tcp`, `--no-udp`, `--no-icmp`) | no answer |
 //! | loopback, link-local, multicast, broadcast, reserved; IPv4 in ::ffff:0:0/96 or ::/96 | prohibited, unless `--allow` names it |
-//! | the metadata of a cloud machine | the same; port 53 of Azure's, which is its name server, is reached |
+//! | the metadata of a cloud machine | the same; port 53 of Azure's and Google's, which are their name servers, is reached |
 //! | an IPv6 address that a translator leads to an IPv4 host | the same, or nothing, as for that host |
 //! | anything else | the same address, as the host reaches it |
 //!

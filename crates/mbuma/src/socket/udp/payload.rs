@@ -1,6 +1,6 @@
 //! The payload of a datagram to send: a chain, or bytes that are copied into one.
 
-use mbuf::{Chain, MbufPool, NoBufs, Packet};
+use mbuf::{Chain, MHLEN, MLEN, MbufPool, NoBufs, Packet};
 use wire::{EtherHeader, Ipv6Header, UdpHeader};
 
 use super::SendError;
@@ -26,10 +26,14 @@ impl IntoPayload for Chain {
 
 impl IntoPayload for &[u8] {
     fn into_payload(self, pool: &MbufPool) -> Result<Chain, SendError> {
-        // With room before the bytes, the headers need no mbuf of their own.
-        let packet = Packet::from_slice(pool, self, HEADERS_MAX);
-        let packet = packet.map_err(|NoBufs| SendError::NoBufs)?;
-        Ok(packet.into_chain())
+        let behind_room = || Packet::from_slice(pool, self, HEADERS_MAX).map(Packet::into_chain);
+        let chain = match self.len() {
+            // Two mbufs: one with room for headers would need a cluster.
+            len if len + HEADERS_MAX > MHLEN && len <= MLEN => Chain::from_slice(pool, self),
+            // With room before the bytes, the headers need no mbuf of their own.
+            _ => behind_room(),
+        };
+        chain.map_err(|NoBufs| SendError::NoBufs)
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! A port of one direction is never followed in the other: otherwise each listener would keep the other open.
 //!
-//! Invariants: at most [`FOLLOWED_MAX`] ports are followed in each direction.
+//! Invariants: at most [`FOLLOWED_MAX`] ports are followed in each direction, and fewer where descriptors are few.
 //! Locks: none.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,19 +18,22 @@ use std::time::Duration;
 
 use super::ports::Ports;
 use super::requests::Requests;
-use crate::args::{LoopbackOpts, OutwardRequest, Publish, PublishRequest};
+use crate::args::{LoopbackOpts, OutwardRequest, Proto, Publish, PublishRequest};
 use crate::channel::ChannelMessage;
 use crate::errors::Error;
 use crate::listening::{ListeningPorts, ProtoPort};
 use crate::namespace_agent::NamespaceAgent;
 use crate::ports::{OutwardPort, PublishedId};
 use crate::say;
+use crate::sys::limits;
 use crate::sys::timerfd::Ticks;
 
 /// How often the kernel's lists of sockets are read.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Ports that are followed in one direction at most, because the guest could open any number.
 const FOLLOWED_MAX: usize = 1024;
+/// The same, of the descriptors that a process may have: each port has two sockets, so both directions have a quarter.
+const FOLLOWED_SHARE: usize = 16;
 
 /// What is open now.
 pub(super) struct FollowedPorts {
@@ -43,6 +46,10 @@ pub(super) struct FollowedPorts {
     fixed: BTreeSet<ProtoPort>,
     inward: BTreeMap<ProtoPort, PublishedId>,
     outward: BTreeMap<ProtoPort, PublishedId>,
+    /// Ports in one direction at most.
+    max: usize,
+    /// The user was told that ports are left out.
+    told: bool,
 }
 
 impl FollowedPorts {
@@ -70,6 +77,8 @@ impl FollowedPorts {
             fixed: fixed.map(|asked| (asked.proto, asked.guest_port)).collect(),
             inward: BTreeMap::new(),
             outward: BTreeMap::new(),
+            max: FOLLOWED_MAX.min(limits::descriptors() / FOLLOWED_SHARE),
+            told: false,
         };
         Ok((followed, begun))
     }
@@ -111,7 +120,8 @@ impl FollowedPorts {
             return;
         };
         listening.retain(|port| !self.fixed.contains(port) && !self.outward.contains_key(port));
-        let (gone, new) = changes(&self.inward, &listening);
+        self.tell_of_limit(&listening);
+        let (gone, new) = changes(&self.inward, &listening, self.max);
         for port in gone {
             if let Some(id) = self.inward.remove(&port) {
                 ports.remove(id, None, requests);
@@ -131,9 +141,10 @@ impl FollowedPorts {
             return;
         };
         let own = ports.list().iter().map(|port| port.publish);
-        let own: BTreeSet<_> = own.map(|own| (own.proto, own.host.port())).collect();
+        let own = with_twins(own.map(|own| (own.proto, own.host.port())));
         listening.retain(|port| !own.contains(port) && !self.fixed.contains(port));
-        let (gone, new) = changes(&self.outward, &listening);
+        self.tell_of_limit(&listening);
+        let (gone, new) = changes(&self.outward, &listening, self.max);
         for port in gone {
             if let Some(id) = self.outward.remove(&port) {
                 ports.remove(id, None, requests);
@@ -157,6 +168,16 @@ impl FollowedPorts {
                 // The port is in use there.
                 Err(_) => {}
             }
+        }
+    }
+
+    fn tell_of_limit(&mut self, listening: &BTreeSet<ProtoPort>) {
+        if listening.len() > self.max && !std::mem::replace(&mut self.told, true) {
+            say(&format!(
+                "at most {} ports are followed in each direction: servers at other ports are not reached. Fewer open \
+                 files allow fewer: `ulimit -Hn` shows the limit",
+                self.max
+            ));
         }
     }
 
@@ -189,14 +210,22 @@ fn hand_over(port: OutwardPort, requests: &mut Requests) {
     requests.push(message, port.sockets, None);
 }
 
+/// Ports with a listener of ours. A TCP port counts for UDP too, as in [`ListeningPorts::read`]: otherwise our own
+/// listener would be followed by that.
+fn with_twins(own: impl Iterator<Item = ProtoPort>) -> BTreeSet<ProtoPort> {
+    own.flat_map(|(proto, port)| [(proto, port), (Proto::Udp, port)])
+        .collect()
+}
+
 /// The ports of `open` on which no program listens any more, and as many new ones as there is room for.
 fn changes(
     open: &BTreeMap<ProtoPort, PublishedId>,
     listening: &BTreeSet<ProtoPort>,
+    max: usize,
 ) -> (Vec<ProtoPort>, Vec<ProtoPort>) {
     let gone = open.keys().filter(|port| !listening.contains(port));
     let gone: Vec<_> = gone.copied().collect();
-    let room = FOLLOWED_MAX - (open.len() - gone.len()).min(FOLLOWED_MAX);
+    let room = max.saturating_sub(open.len() - gone.len());
     let new = listening.iter().filter(|port| !open.contains_key(port));
     let new = new.copied().take(room).collect();
     (gone, new)
@@ -228,7 +257,6 @@ fn is_gone(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Proto;
 
     #[test]
     fn ports_come_and_go_and_are_bounded() {
@@ -236,8 +264,18 @@ mod tests {
         let open = BTreeMap::from([((Proto::Tcp, 80), 1), ((Proto::Tcp, 81), 2)]);
         let listening = BTreeSet::from([(Proto::Tcp, 81), (Proto::Udp, 80)]);
         let expected = (vec![(Proto::Tcp, 80)], vec![(Proto::Udp, 80)]);
-        assert_eq!(changes(&open, &listening), expected);
+        assert_eq!(changes(&open, &listening, FOLLOWED_MAX), expected);
         let many = (1..=u16::MAX).map(|port| (Proto::Tcp, port)).collect();
-        assert_eq!(changes(&open, &many).1.len(), FOLLOWED_MAX - open.len());
+        let new = |max| changes(&open, &many, max).1.len();
+        assert_eq!((new(FOLLOWED_MAX), new(1)), (FOLLOWED_MAX - open.len(), 0));
+    }
+
+    #[test]
+    fn a_tcp_port_of_ours_is_followed_by_no_protocol() {
+        // Breaks if the list of the host's ports, which has each TCP port for UDP too, leads to a UDP port that takes the
+        // place of one of the guest's own.
+        let own = with_twins([(Proto::Tcp, 80), (Proto::Udp, 53)].into_iter());
+        let expected = [(Proto::Tcp, 80), (Proto::Udp, 53), (Proto::Udp, 80)];
+        assert_eq!(own, BTreeSet::from(expected));
     }
 }

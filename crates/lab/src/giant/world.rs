@@ -44,7 +44,7 @@ impl World {
         stack
             .attach(
                 Arc::new(Nowhere),
-                IfConfig::new("lo0").with_addr(ours::ADDR, 32),
+                IfConfig::new("nowhere0").with_addr(ours::ADDR, 32),
             )
             .expect("the MTU is large enough");
         Self::Stack(Driven::new(stack, &workers, cpus, design.is_deferred()))

@@ -272,8 +272,8 @@ mod tests {
 
     #[test]
     fn a_tcp_port_of_ours_is_followed_by_no_protocol() {
-        // Breaks if the list of the host's ports, which has each TCP port for UDP too, leads to a UDP port that takes the
-        // place of one of the guest's own.
+        // Breaks if the list of the host's ports, which has each TCP port for UDP too, leads to a UDP port that takes
+        // the place of one of the guest's own.
         let own = with_twins([(Proto::Tcp, 80), (Proto::Udp, 53)].into_iter());
         let expected = [(Proto::Tcp, 80), (Proto::Udp, 53), (Proto::Udp, 80)];
         assert_eq!(own, BTreeSet::from(expected));

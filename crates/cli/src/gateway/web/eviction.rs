@@ -24,7 +24,7 @@ const LOOK_MAX: usize = 32;
 pub(super) struct EvictionRank {
     /// The client has asked for nothing yet.
     pub(super) is_new: bool,
-    /// When it got further last.
+    /// When it got further last; of a handshake, its deadline.
     pub(super) at: Time,
 }
 

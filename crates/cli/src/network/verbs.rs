@@ -28,25 +28,24 @@ fn list(json: bool) -> Result<u8, Error> {
     let views: Vec<_> = views.collect();
     match json {
         true => print(&format!("{}\n", to_json(&views)?))?,
-        false => {
-            let head = "NAME\tPID\tGATEWAY\tGUESTS\n".to_owned();
-            let rows = views.iter().map(row);
-            print(&std::iter::once(head).chain(rows).collect::<String>())?
-        }
+        false => print(&table(&views))?,
     };
     Ok(0)
 }
 
-fn row(view: &NetworkView) -> String {
-    let NetworkView {
-        name,
-        pid,
-        gateway,
-        prefix_len,
-        guests,
-        ..
-    } = view;
-    format!("{name}\t{pid}\t{gateway}/{prefix_len}\t{}\n", guests.len())
+fn table(views: &[NetworkView]) -> String {
+    let name = views.iter().map(|view| view.name.len()).max().unwrap_or(0);
+    let name = name.max("NAME".len());
+    let head = format!("{:name$}  {:7}  {:18}  GUESTS\n", "NAME", "PID", "GATEWAY");
+    let row = |view: &NetworkView| {
+        let gateway = format!("{}/{}", view.gateway, view.prefix_len);
+        let guests = view.guests.len();
+        format!(
+            "{:name$}  {:<7}  {gateway:18}  {guests}\n",
+            view.name, view.pid
+        )
+    };
+    std::iter::once(head).chain(views.iter().map(row)).collect()
 }
 
 /// Prints each as JSON.

@@ -23,21 +23,25 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  ci           everything below, in order, with the time each took
+  ci           everything below, with the time each took: after clippy in three lanes, divided by blank lines
   fmt          formatting
   clippy       lints, warnings denied
   tidy         checks beyond lints: layer order, places of unsafe, texts
+
   doc          documentation builds without a warning
   package      the crates are packages that a registry takes
   test         all tests; those that this machine can't run are counted as skipped
+  engines      container engines with the tool as their network
   features     libraries without the features that all other steps turn on: tokio, TLS, extras of the allocator
   giant        tests of the stack with Giant over every stack
   uma          the allocator with locked caches, and with its costly checks
   storm        its sections interrupted on purpose, and unannounced as a control
-  shuttle      larger hand-off protocols, in random orders; ci runs the three below beside it
+
+  shuttle      larger hand-off protocols, in random orders
+
+  readme       the commands that the README promises, as it promises them
   loom         hand-off protocols, every interleaving
   witness-cost WITNESS takes no instruction in release builds
-  readme       the commands that the README promises, as it promises them
 
 Not part of ci:
 

@@ -3,7 +3,8 @@
 use std::env;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
@@ -14,15 +15,19 @@ use crate::{programs, retest, tidy, witness_cost};
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) in_ci: bool,
-    beside: Option<Lane>,
+    lane: Lane,
     run: fn() -> bool,
 }
 
-/// The last steps are in two lanes that run at the same time, because each has long builds on one CPU.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// Steps that run one after the other. The first lane runs alone, because its steps fail fastest; then the others run at
+/// the same time, because each of them has long builds and long tests on one CPU, and tests that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
-    One,
-    Other,
+    First,
+    /// Has tests of real processes: the lanes below have a lower priority.
+    Tests,
+    Shuttle,
+    Loom,
 }
 
 /// The packages with a library that programs build on.
@@ -37,66 +42,91 @@ const LIBRARIES: [&str; 5] = [
 /// The profile of optimised builds that only steps use, and the directory of its builds below `target`.
 const QUICK: &str = "quick";
 
-/// Every step, in the order of `ci`: steps that fail fastest come first.
+/// Every step, each lane in the order of `ci`.
 pub(crate) fn all() -> Vec<Step> {
-    let new = |name, in_ci, beside, run| Step {
+    let new = |in_ci, lane, name, run| Step {
         name,
         in_ci,
-        beside,
+        lane,
         run,
     };
-    let step = |name, run| new(name, true, None, run);
-    let in_lane = |lane, name, run| new(name, true, Some(lane), run);
-    let aside = |name, run| new(name, false, None, run);
+    let step = |lane, name, run| new(true, lane, name, run);
+    let aside = |name, run| new(false, Lane::First, name, run);
     vec![
-        step("fmt", || cargo("fmt --all --check", &[])),
-        step("tidy", tidy::run),
-        step("clippy", || {
+        step(Lane::First, "fmt", || cargo("fmt --all --check", &[])),
+        step(Lane::First, "tidy", tidy::run),
+        step(Lane::First, "clippy", || {
             let clippy = ["clippy", "-q", "--all-targets"];
             let all = [&clippy[..], &programs::WITH, &["--", "-D", "warnings"]].concat();
             cargo(&all.join(" "), &[])
         }),
-        step("doc", doc),
-        step("package", package),
-        step("test", test),
-        step("engines", engines),
-        in_lane(Lane::One, "features", features),
-        in_lane(Lane::One, "giant", giant),
-        in_lane(Lane::One, "uma", uma),
-        in_lane(Lane::One, "shuttle", shuttle),
-        in_lane(Lane::Other, "loom", loom),
-        in_lane(Lane::Other, "witness-cost", || {
+        step(Lane::Tests, "doc", doc),
+        step(Lane::Tests, "package", package),
+        step(Lane::Tests, "test", test),
+        step(Lane::Tests, "engines", engines),
+        step(Lane::Tests, "features", features),
+        step(Lane::Tests, "giant", giant),
+        step(Lane::Tests, "uma", uma),
+        step(Lane::Tests, "storm", storm),
+        step(Lane::Shuttle, "shuttle", shuttle),
+        // One thread links it, for longer than any other step.
+        step(Lane::Loom, "readme", readme),
+        step(Lane::Loom, "loom", loom),
+        step(Lane::Loom, "witness-cost", || {
             witness_cost::run(QUICK, &target_dir().join(QUICK))
         }),
-        in_lane(Lane::Other, "storm", storm),
-        in_lane(Lane::Other, "readme", readme),
         aside("schemes", schemes),
         aside("invariants", invariants),
         aside("asan", asan),
     ]
 }
 
-/// Runs the steps; the first that fails ends it, or the lane that it is in.
+/// Runs the steps. After the first that fails no lane begins another.
 pub(crate) fn run(steps: &[Step]) -> ExitCode {
-    let first_failure = |lane| {
-        let mut row = steps.iter().filter(|step| step.beside == lane);
-        row.find(|step| !step.run())
+    let failed = Mutex::new(Vec::new());
+    let run_lane = |lane| {
+        for step in steps.iter().filter(|step| step.lane == lane) {
+            let is_over = !failed.lock().expect("no step panics").is_empty();
+            if is_over {
+                break;
+            }
+            if !step.run() {
+                failed.lock().expect("no step panics").push(step.name);
+            }
+        }
     };
-    if first_failure(None).is_some() {
-        return ExitCode::FAILURE;
-    }
-    let failures = thread::scope(|scope| {
-        let other = scope.spawn(|| first_failure(Some(Lane::Other)));
-        let one = first_failure(Some(Lane::One));
-        [one, other.join().expect("a step does not panic")]
+    run_lane(Lane::First);
+    thread::scope(|scope| {
+        for lane in [Lane::Shuttle, Lane::Loom] {
+            scope.spawn(move || {
+                if steps.len() > 1 {
+                    lower_priority();
+                }
+                run_lane(lane);
+            });
+        }
+        run_lane(Lane::Tests);
     });
-    // The other lane may have printed much since.
-    let failed: Vec<_> = failures.into_iter().flatten().map(|s| s.name).collect();
+    let failed = failed.into_inner().expect("no step panics");
     if failed.is_empty() {
         return ExitCode::SUCCESS;
     }
+    // Other lanes may have printed much since.
     println!("== FAILED: {}", failed.join(", "));
     ExitCode::FAILURE
+}
+
+/// Gives this thread, and so the processes that it starts, a lower priority than all tests of the lane of tests. A
+/// system that refuses it runs them at the usual one.
+fn lower_priority() {
+    let thread = fs::read_link("/proc/thread-self").unwrap_or_default();
+    if let Some(id) = thread.file_name() {
+        let _ = Command::new("renice")
+            .args(["-n", "15", "-p"])
+            .arg(id)
+            .stdout(Stdio::null())
+            .status();
+    }
 }
 
 impl Step {

@@ -8,6 +8,7 @@
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write, stderr, stdout};
 use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
 use std::thread;
 
 use crate::programs::{self, Program};
@@ -63,11 +64,23 @@ pub(crate) fn run_package(package: &str, names: &[&str], vars: Vars<'_>) -> bool
 
 /// Programs that run beside those: all others, and examples in documentation.
 fn run_rest(programs: &[Program], vars: Vars<'_>) -> Vec<String> {
-    let mut failed: Vec<_> = programs
-        .iter()
-        .filter(|program| !run_twice(program, program.command_beside(), Shown::AtItsEnd, vars))
-        .map(|program| program.name.clone())
-        .collect();
+    let left = Mutex::new(programs.iter());
+    let next = || left.lock().expect("no thread panics in `next`").next();
+    let run_left = || {
+        let mut failed = Vec::new();
+        while let Some(program) = next() {
+            if !run_twice(program, program.command_beside(), Shown::AtItsEnd, vars) {
+                failed.push(program.name.clone());
+            }
+        }
+        failed
+    };
+    // Two at a time, because some programs have one test that runs for long, or tests that wait.
+    let mut failed = thread::scope(|scope| {
+        let other = scope.spawn(run_left);
+        let one = run_left();
+        [one, other.join().expect("it does not panic")].concat()
+    });
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut examples = Command::new(cargo);
     examples.args(["test", "-q", "--doc"]).args(programs::WITH);

@@ -277,19 +277,35 @@ fn under(checker: &str, tests: &[&str]) -> bool {
 
 /// The allocator again: with its caches under locks, as on systems without sections; and with the expensive checks.
 fn uma() -> bool {
+    let names = ["--lib".to_owned()].into_iter().chain(tests_of("uma"));
+    let all = names.collect::<Vec<_>>().join(" ");
     retest::run_package("uma", &[], &[("UMA_PERCPU", "locked")])
-        && cargo("test -q -p mbuma-uma --features invariants", &[])
-        && cargo(
-            "test -q -p mbuma-mbuf --features invariants --lib --test fail",
-            &[],
-        )
+        && with_feature("uma", "invariants", &all)
+        && with_feature("uma", "invariants", "--doc")
+        && with_feature("mbuf", "invariants", "--lib --test fail")
 }
 
-/// The allocator's sections, stretched so that many are interrupted, for half a minute; and
+/// The arguments that choose all test programs of a crate, but that of its library.
+fn tests_of(package: &str) -> Vec<String> {
+    let files = fs::read_dir(format!("crates/{package}/tests"));
+    let paths = files.into_iter().flatten().flatten().map(|f| f.path());
+    let sources = paths.filter(|path| path.extension().is_some_and(|end| end == "rs"));
+    let name = |path: PathBuf| Some(format!("--test {}", path.file_stem()?.to_str()?));
+    sources.filter_map(name).collect()
+}
+
+/// The allocator's sections, stretched so that many are interrupted, for some seconds; and
 /// unannounced, when the same test must see them break.
 fn storm() -> bool {
+    with_feature("uma", "stretched", "--test storm")
+}
+
+/// These tests of a crate, with one more feature. The tool is named beside it, although it has none of the tests, because
+/// other crates' packages then have the features with which they were built before, and are not built again.
+fn with_feature(package: &str, feature: &str, tests: &str) -> bool {
+    let package = format!("mbuma-{package}");
     cargo(
-        &format!("test -q -p mbuma-uma --profile {QUICK} --features stretched --test storm"),
+        &format!("test -q -p {package} -p mbuma-cli --features {package}/{feature} {tests}"),
         &[],
     )
 }

@@ -39,7 +39,7 @@ fn seconds(stretched: u64) -> Duration {
 #[test]
 fn every_item_is_counted_once_by_sections() {
     // Breaks when a section commits after an interruption, or a drain and an exchange meet.
-    let time = seconds(10);
+    let time = seconds(3);
     clean(&Config {
         time,
         ..Config::default()
@@ -49,7 +49,7 @@ fn every_item_is_counted_once_by_sections() {
 #[test]
 fn every_item_is_counted_once_under_locks() {
     // Breaks when two threads get into one slot, or a fence does not wait for the one inside.
-    let (time, backend) = (seconds(3), Backend::Locked);
+    let (time, backend) = (seconds(1), Backend::Locked);
     clean(&Config {
         time,
         backend,
@@ -65,7 +65,7 @@ fn every_item_is_counted_once_when_most_sections_are_interrupted() {
         return skip("the stretched storm");
     }
     for stretch in [300, 3000] {
-        let time = Duration::from_millis(7500);
+        let time = Duration::from_millis(2500);
         clean(&Config {
             time,
             stretch,

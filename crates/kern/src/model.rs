@@ -26,12 +26,12 @@ pub struct Model {
 }
 
 impl Model {
-    /// 20,000 random orders, or all with at most three preemptions.
+    /// 5,000 random orders, or all with at most three preemptions.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             switches: Some(3),
-            runs: 20_000,
+            runs: 5000,
             seed: 3,
         }
     }

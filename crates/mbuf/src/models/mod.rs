@@ -54,7 +54,7 @@ fn check(name: &str, case: Case, scenario: impl Fn() + Send + Sync + 'static) {
     let _planted = case.bug.map(plant);
     Model::new(name)
         .switches(case.switches)
-        .runs(10_000)
+        .runs(2500)
         .seed(4)
         .check(scenario);
 }

@@ -12,7 +12,7 @@
 //! ```text
 //!   MBUF_MODEL_SEED=n            runs sequence n alone, and shows it (with -- --nocapture)
 //!   MBUF_MODEL_SEQUENCES=1000000 runs so many
-//!   MBUF_MODEL_SECONDS=60        runs so long, 20 s unless told (5 s with the feature `invariants`)
+//!   MBUF_MODEL_SECONDS=60        runs so long, 8 s unless told (3 s with the feature `invariants`)
 //!   MBUF_MODEL_FIRST=n           begins with sequence n, and else anywhere
 //! ```
 //!
@@ -66,7 +66,7 @@ fn sequences_agree_with_vectors() {
     }
     let first = told("MBUF_MODEL_FIRST").unwrap_or_else(|| RandomState::new().hash_one(0));
     // With the allocator's own checks the same is run a second time.
-    let usual = if cfg!(feature = "invariants") { 5 } else { 20 };
+    let usual = if cfg!(feature = "invariants") { 3 } else { 8 };
     let seconds = told("MBUF_MODEL_SECONDS").unwrap_or(usual);
     let until = match told("MBUF_MODEL_SEQUENCES") {
         Some(count) => Until::Count(count),

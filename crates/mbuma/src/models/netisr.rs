@@ -30,7 +30,7 @@ use super::queues::{Disposition, ProtocolQueues};
 use crate::config::{Dispatch, Protocol};
 
 /// The number of orders in which all scenarios together try the protocol without a mistake: see [`check`].
-const RUNS: usize = 25_000;
+const RUNS: usize = 6000;
 /// The number of orders within which a mistake must be found.
 const MISTAKE_RUNS: usize = 20_000;
 const FLOWS: usize = 2;

@@ -26,7 +26,7 @@ use super::*;
 use crate::park::Parker;
 
 /// How often a scenario is tried.
-const RUNS: usize = 5000;
+const RUNS: usize = 2000;
 
 fn check(scenario: impl Fn() + Send + Sync + 'static) {
     Model::new("UNIX sockets")

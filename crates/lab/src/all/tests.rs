@@ -2,6 +2,7 @@
 //! neither the run nor the report, and that the saved results make the same page again.
 
 use super::*;
+use crate::harness::tests::{json_lines, output};
 use crate::report::experiments;
 use std::process;
 
@@ -129,13 +130,8 @@ fn json_is_passed_on() {
         json: true,
         ..with_script(RECORD, &out)
     };
-    let mut text = Vec::new();
-    run(&options, &mut text).expect("a run");
-    let text = String::from_utf8(text).expect("text");
-    assert_eq!(text.lines().count(), experiments().len());
-    for line in text.lines() {
-        let _: serde_json::Value = serde_json::from_str(line).expect(line);
-    }
+    let lines = json_lines(&output(|out| run(&options, out).map(drop)));
+    assert_eq!(lines.len(), experiments().len());
 }
 
 #[test]

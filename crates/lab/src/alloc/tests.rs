@@ -5,6 +5,7 @@ use super::design::Absent;
 use super::*;
 use crate::Comparison;
 use crate::harness::table;
+use crate::harness::tests::{json_lines, output};
 
 /// A run that takes no time worth mentioning.
 fn short() -> Options {
@@ -39,17 +40,11 @@ fn no_design_loses_or_doubles_an_item() {
 #[test]
 fn every_case_runs_and_its_lines_are_json() {
     // Breaks when a case panics on some design, or prints output that a program cannot parse.
-    let mut out = Vec::new();
     let mut options = short();
     options.common.json = true;
-    run(&options, &mut out).expect("a run");
-    let text = String::from_utf8(out).expect("text");
+    let lines = json_lines(&output(|out| run(&options, out)));
     for case in Case::ALL {
         let of_case = |line: &serde_json::Value| line["case"] == case.name();
-        let lines: Vec<serde_json::Value> = text
-            .lines()
-            .map(|l| serde_json::from_str(l).expect(l))
-            .collect();
         assert!(lines.iter().any(of_case), "{case}");
         for line in lines.iter().filter(|line| of_case(line)) {
             assert_eq!(line["experiment"], "alloc");

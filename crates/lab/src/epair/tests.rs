@@ -2,12 +2,13 @@
 
 use super::*;
 use crate::Comparison;
+use crate::harness::tests::{json_lines, output};
 
 /// A run that takes little time.
 fn short() -> Options {
     Options {
         common: Comparison {
-            seconds_per_case: 0.1,
+            seconds_per_case: 0.04,
             reps: 2,
             progress: false,
             ..Comparison::default()
@@ -17,23 +18,13 @@ fn short() -> Options {
     }
 }
 
-fn text_of(options: &Options) -> String {
-    let mut out = Vec::new();
-    run(options, &mut out).expect("a run");
-    String::from_utf8(out).expect("text")
-}
-
 #[test]
 fn every_case_runs_and_its_lines_are_json() {
     // Breaks when a case panics or loses packets with ours or the control, or prints output that a program cannot
     // parse.
     let mut options = short();
     options.common.json = true;
-    let text = text_of(&options);
-    let lines: Vec<serde_json::Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect(line))
-        .collect();
+    let lines = json_lines(&output(|out| run(&options, out)));
     for case in Case::ALL {
         assert!(
             lines.iter().any(|l| l["case"] == case.name()),
@@ -63,7 +54,7 @@ fn tables_fit_and_show_histograms() {
     options.wakeups = 60;
     options.common.seconds_per_case = 0.02;
     options.common.reps = 1;
-    let text = text_of(&options);
+    let text = output(|out| run(&options, out));
     assert!(
         text.lines().all(|line| line.chars().count() <= 100),
         "{text}"

@@ -3,6 +3,7 @@ use super::design::{RECORD, Spec, of_bytes, of_pages};
 use super::phases::ROW;
 use super::{Options, run};
 use crate::Comparison;
+use crate::harness::tests::{json_lines, output};
 
 const RECORDS: usize = 5 * ROW + 3;
 
@@ -15,12 +16,6 @@ fn options() -> Options {
         },
         records: RECORDS,
     }
-}
-
-fn output(options: &Options) -> String {
-    let mut out = Vec::new();
-    run(options, &mut out).expect("nothing is wrong with it");
-    String::from_utf8(out).expect("it is text")
 }
 
 /// The sum of a walk over the n-th record, computed without an mbuf.
@@ -61,7 +56,7 @@ fn a_record_is_one_mbuf_or_nine() {
 #[test]
 fn every_case_has_a_figure_of_every_design() {
     // Breaks if a case is measured and not shown.
-    let text = output(&options());
+    let text = output(|out| run(&options(), out));
     for case in Case::ALL {
         assert!(text.contains(case.about()), "{text}");
     }
@@ -82,16 +77,15 @@ fn json_is_one_object_a_line() {
     let mut options = options();
     options.common.json = true;
     options.common.cases = vec!["walk".to_owned(), "saved".to_owned()];
-    let text = output(&options);
-    assert_eq!(text.lines().count(), 4 + 8);
-    for line in text.lines() {
-        let record: serde_json::Value = serde_json::from_str(line).expect("it is JSON");
+    let records = json_lines(&output(|out| run(&options, out)));
+    assert_eq!(records.len(), 4 + 8);
+    for record in records {
         assert_eq!(record["experiment"], "extpgs");
         assert_eq!(record["n"], 2);
         for key in [
             "case", "design", "size", "unit", "median", "p25", "p75", "note",
         ] {
-            assert!(!record[key].is_null(), "{key} of {line}");
+            assert!(!record[key].is_null(), "{key} of {record}");
         }
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::Comparison;
+use crate::harness::tests::{json_lines, output};
 
 fn run_quickly(common: Comparison) -> String {
     let options = Options {
@@ -11,9 +12,7 @@ fn run_quickly(common: Comparison) -> String {
         },
         queries: 20,
     };
-    let mut out = Vec::new();
-    run(&options, &mut out).expect("names that there are");
-    String::from_utf8(out).expect("text")
+    output(|out| run(&options, out))
 }
 
 #[test]
@@ -23,10 +22,7 @@ fn every_program_ends_in_every_design() {
         json: true,
         ..Comparison::default()
     });
-    let rows: Vec<serde_json::Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a line is JSON"))
-        .collect();
+    let rows = json_lines(&text);
     for case in Case::ALL {
         for design in Design::ALL.into_iter().filter(|d| d.is_in(case)) {
             let of = |row: &&serde_json::Value| {

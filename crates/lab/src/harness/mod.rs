@@ -25,5 +25,7 @@ pub(crate) mod sys;
 pub(crate) mod table;
 #[allow(unsafe_code)]
 pub(crate) mod tap;
+#[cfg(test)]
+pub(crate) mod tests;
 pub(crate) mod warmup;
 pub(crate) mod xcore;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Comparison;
+use crate::harness::tests::{json_lines, output};
 
 /// A run that takes little time.
 fn short() -> Options {
@@ -16,22 +17,12 @@ fn short() -> Options {
     }
 }
 
-fn text_of(options: &Options) -> String {
-    let mut out = Vec::new();
-    run(options, &mut out).expect("a run");
-    String::from_utf8(out).expect("text")
-}
-
 #[test]
 fn every_case_runs_and_its_lines_are_json() {
     // Breaks when a load stops under a policy, a packet moves under direct, or a line is not JSON.
     let mut options = short();
     options.common.json = true;
-    let text = text_of(&options);
-    let lines: Vec<serde_json::Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect(line))
-        .collect();
+    let lines = json_lines(&output(|out| run(&options, out)));
     for case in CASES {
         for design in Design::ALL {
             for workers in [1, 2] {
@@ -60,7 +51,7 @@ fn tables_fit_a_terminal() {
     let mut options = short();
     options.common.cases = vec!["udp-rr-epair".to_owned()];
     options.workers = vec![2];
-    let text = text_of(&options);
+    let text = output(|out| run(&options, out));
     assert!(text.contains("udp-rr-epair, 2 workers, us"), "{text}");
     assert!(
         text.lines().all(|line| line.chars().count() <= 100),

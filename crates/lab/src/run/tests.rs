@@ -8,6 +8,7 @@ use super::result::measures;
 use super::server::{self, Ports};
 use super::*;
 use crate::Comparison;
+use crate::harness::tests::output;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
@@ -126,12 +127,6 @@ fn options(common: Comparison) -> Options {
     }
 }
 
-fn text_of(options: &Options) -> String {
-    let mut out = Vec::new();
-    run(options, &mut out).expect("a run");
-    String::from_utf8(out).expect("text")
-}
-
 #[test]
 fn a_contestant_that_cannot_run_is_listed_as_skipped() {
     // Breaks when a machine without namespaces fails the whole report, or shows an empty table.
@@ -140,7 +135,7 @@ fn a_contestant_that_cannot_run_is_listed_as_skipped() {
         json: true,
         ..Comparison::default()
     });
-    let text = text_of(&options);
+    let text = output(|out| run(&options, out));
     assert_eq!(text.lines().count(), 2 * CATALOG.len(), "{text}");
     assert!(text.lines().all(|l| l.contains("\"note\":\"skipped: ")));
 }

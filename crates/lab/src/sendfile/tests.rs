@@ -7,6 +7,7 @@ use super::{CASES, list, run};
 use crate::Comparison;
 use crate::extpgs::design::PAGE;
 use crate::extpgs::phases::shuffled;
+use crate::harness::tests::output;
 
 #[test]
 fn records_begin_everywhere_in_a_page_but_at_its_beginning() {
@@ -46,7 +47,6 @@ fn encryption_is_the_same_from_either_place() {
 #[test]
 fn every_case_is_listed_and_measured() {
     // Breaks when a design has no figure, or none beside the list's other place.
-    let mut out = Vec::new();
     let options = Comparison {
         cases: vec!["tls".to_owned()],
         seconds_per_case: 0.001,
@@ -55,8 +55,7 @@ fn every_case_is_listed_and_measured() {
         progress: false,
         ..Comparison::default()
     };
-    run(&options, &mut out).expect("it runs");
-    let text = String::from_utf8(out).expect("text");
+    let text = output(|out| run(&options, out));
     assert_eq!(text.lines().count(), 2 * CATALOG.len() - 1, "{text}");
     let text = list();
     assert!(CASES.iter().all(|case| text.contains(case.name)), "{text}");

@@ -5,6 +5,7 @@ use super::models::Footprint;
 use super::trace::Frame;
 use super::*;
 use crate::harness::table;
+use crate::harness::tests::{json_lines, output};
 use mbuf::{Live, MHLEN, MSIZE, MbufPool};
 use std::fs;
 
@@ -249,12 +250,6 @@ fn runts_pass_every_path() {
     }
 }
 
-fn text(options: &Options) -> String {
-    let mut out = Vec::new();
-    run(options, &mut out).expect("a run");
-    String::from_utf8(out).expect("text")
-}
-
 fn short() -> Options {
     Options {
         packets: 2_000,
@@ -266,7 +261,7 @@ fn short() -> Options {
 #[test]
 fn tables_fit_a_terminal_and_have_every_design() {
     // Breaks when a row is missing, or wraps.
-    let text = text(&short());
+    let text = output(|out| run(&short(), out));
     assert!(text.lines().all(|line| line == table::cut(line)), "{text}");
     for name in DESIGNS.map(|design| design.name) {
         assert_eq!(text.matches(&format!("\n  {name} ")).count(), 2, "{text}");
@@ -279,14 +274,11 @@ fn tables_fit_a_terminal_and_have_every_design() {
 #[test]
 fn lines_are_json_and_agree_with_each_other() {
     // Breaks when a program cannot read a line, or the bins of a histogram have lost packets.
-    let text = text(&Options {
+    let options = Options {
         json: true,
         ..short()
-    });
-    let lines: Vec<serde_json::Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect(line))
-        .collect();
+    };
+    let lines = json_lines(&output(|out| run(&options, out)));
     for line in &lines {
         assert_eq!(line["experiment"], "sizes");
         assert!(line["median"].is_f64() && line["n"].is_u64(), "{line}");

@@ -9,6 +9,7 @@ use super::programs;
 use super::sums::Work;
 use super::*;
 use crate::Comparison;
+use crate::harness::tests::output;
 use std::time::Duration;
 
 fn job(mode: Mode, two: bool, sums: bool) -> Job {
@@ -133,7 +134,6 @@ fn a_job_is_parsed_as_typed() {
 /// Breaks if a program that is missing stops the others, or goes unsaid.
 #[test]
 fn a_missing_program_is_named() {
-    let mut out = Vec::new();
     let options = Options {
         common: Comparison {
             cases: vec!["stream-1500-one".to_owned()],
@@ -146,8 +146,7 @@ fn a_missing_program_is_named() {
         peers: Some("/nowhere".into()),
         child: Vec::new(),
     };
-    run(&options, &mut out).expect("it runs");
-    let text = String::from_utf8(out).expect("text");
+    let text = output(|out| run(&options, out));
     assert!(text.contains("smoltcp       skipped: not built"), "{text}");
     assert!(text.contains("mbuma  "), "{text}");
 }

@@ -10,8 +10,7 @@ use super::load::Pair;
 use super::{Case, Design, kernel, ours};
 use crate::harness::sys;
 use kern::{Giant, MonotonicClock, Random, Workers};
-use mbuf::Mbufq;
-use mbuma::device::{Budget, Capabilities, Device};
+use mbuma::device::{Budget, Capabilities, memory::Pipe};
 use mbuma::{Config, Dispatch, IfConfig, Stack};
 use std::io;
 use std::sync::Arc;
@@ -41,11 +40,11 @@ impl World {
             config.netisr.dispatch = Dispatch::Deferred;
         }
         let stack = Stack::new(config).expect("address space for a stack's buffers");
+        // For the address: no packet enters or leaves by it.
+        let (device, _) = Pipe::pair(Capabilities::whole(u16::MAX));
+        let config = IfConfig::new("nowhere0").with_addr(ours::ADDR, 32);
         stack
-            .attach(
-                Arc::new(Nowhere),
-                IfConfig::new("nowhere0").with_addr(ours::ADDR, 32),
-            )
+            .attach(Arc::new(device), config)
             .expect("the MTU is large enough");
         Self::Stack(Driven::new(stack, &workers, cpus, design.is_deferred()))
     }
@@ -64,24 +63,6 @@ impl World {
             (Self::Kernel, Case::TcpStream | Case::TcpRr) => kernel::tcp(),
             (Self::Kernel, Case::UdpRr) => kernel::udp(),
         }
-    }
-}
-
-/// A device that leads nowhere.
-#[derive(Debug)]
-struct Nowhere;
-
-impl Device for Nowhere {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::whole(u16::MAX)
-    }
-
-    fn receive(&self, _: &mut Mbufq, _: Budget) -> io::Result<bool> {
-        Ok(false)
-    }
-
-    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
-        Ok(tx.take_all().len())
     }
 }
 

@@ -85,10 +85,8 @@ impl Ipv4Header {
     /// # Errors
     /// [`ParseError::Truncated`] for fewer than 20 bytes.
     pub fn parse_mut(bytes: &mut [u8]) -> Result<&mut Ipv4Header, ParseError> {
-        match Ipv4Header::mut_from_prefix(bytes) {
-            Ok((header, _)) => Ok(header),
-            Err(_) => Err(ParseError::Truncated),
-        }
+        let parsed = Ipv4Header::mut_from_prefix(bytes);
+        parsed.map_or(Err(ParseError::Truncated), |(header, _)| Ok(header))
     }
 
     /// Bytes of header, options included, as the header says.

@@ -110,10 +110,8 @@ impl TcpHeader {
     /// # Errors
     /// [`ParseError::Truncated`] for fewer than 20 bytes.
     pub fn parse_mut(bytes: &mut [u8]) -> Result<&mut TcpHeader, ParseError> {
-        match TcpHeader::mut_from_prefix(bytes) {
-            Ok((header, _)) => Ok(header),
-            Err(_) => Err(ParseError::Truncated),
-        }
+        let parsed = TcpHeader::mut_from_prefix(bytes);
+        parsed.map_or(Err(ParseError::Truncated), |(header, _)| Ok(header))
     }
 
     /// Port of the sender.

@@ -68,10 +68,8 @@ impl UdpHeader {
     /// # Errors
     /// [`ParseError::Truncated`] for fewer than 8 bytes.
     pub fn parse_mut(bytes: &mut [u8]) -> Result<&mut UdpHeader, ParseError> {
-        match UdpHeader::mut_from_prefix(bytes) {
-            Ok((header, _)) => Ok(header),
-            Err(_) => Err(ParseError::Truncated),
-        }
+        let parsed = UdpHeader::mut_from_prefix(bytes);
+        parsed.map_or(Err(ParseError::Truncated), |(header, _)| Ok(header))
     }
 
     /// Port of the sender; zero if it wants no answer.

@@ -19,8 +19,8 @@ pub(crate) struct Step {
     run: fn() -> bool,
 }
 
-/// Steps that run one after the other. The first lane runs alone, because its steps fail fastest; then the others run at
-/// the same time, because each of them has long builds and long tests on one CPU, and tests that wait.
+/// Steps that run one after the other. The first lane runs alone, because its steps fail fastest; then the others run
+/// at the same time, because each of them has long builds and long tests on one CPU, and tests that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
     First,
@@ -300,8 +300,8 @@ fn storm() -> bool {
     with_feature("uma", "stretched", "--test storm")
 }
 
-/// These tests of a crate, with one more feature. The tool is named beside it, although it has none of the tests, because
-/// other crates' packages then have the features with which they were built before, and are not built again.
+/// These tests of a crate, with one more feature. The tool is named beside it, although it has none of the tests: the
+/// packages of others then have the features with which they were built before, and are not built again.
 fn with_feature(package: &str, feature: &str, tests: &str) -> bool {
     let package = format!("mbuma-{package}");
     cargo(

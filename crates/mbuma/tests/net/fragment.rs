@@ -1,5 +1,6 @@
 //! Datagrams larger than the link, in both directions.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::common::net::*;
@@ -357,11 +358,11 @@ fn memory_of_all_fragments_is_bounded() {
 fn congestion_marks_of_fragments_are_combined() {
     let (whole, _) = datagram(2000);
     let cases = [
-        ([0b10, 0b11, 0b10], true),
-        ([0b00, 0b11, 0b00], false),
-        ([0b01, 0b01, 0b01], true),
+        ([0b10, 0b11, 0b10], Some(0b11)),
+        ([0b00, 0b11, 0b00], None),
+        ([0b01, 0b01, 0b01], Some(0b01)),
     ];
-    for (marks, taken) in cases {
+    for (marks, combined) in cases {
         let lab = Lab::plain();
         let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
         for (i, (piece, tos)) in whole.chunks(1000).zip(marks).enumerate() {
@@ -380,7 +381,39 @@ fn congestion_marks_of_fragments_are_combined() {
                 piece,
             ));
         }
-        assert_eq!(socket.recv().is_ok(), taken, "{marks:?}");
+        let mark = socket.recv().ok().map(|whole| whole.traffic_class & 0b11);
+        assert_eq!(mark, combined, "{marks:?}");
+        drop(socket);
+        lab.done();
+    }
+}
+
+/// Breaks if fragments of two senders, to two addresses or of two protocols make one datagram because their ids are
+/// the same: a stranger could put its bytes into another station's datagram (RFC 791 3.2).
+#[test]
+fn fragments_of_different_datagrams_never_meet() {
+    let (whole, _) = datagram(2000);
+    let others: [fn(&mut Ipv4Fields<'_>); 3] = [
+        |fields| fields.src = Ipv4Addr::new(10, 0, 2, 101),
+        |fields| fields.dst = FOREIGN,
+        |fields| fields.protocol = IpProto::ICMP,
+    ];
+    for (case, change) in others.iter().enumerate() {
+        let lab = Lab::gateway();
+        let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+        for (i, piece) in whole.chunks(1000).enumerate() {
+            let mut fields = Ipv4Fields {
+                id: 3,
+                frag_offset: (i * 1000) as u16,
+                mf: i < 2,
+                ..from_peer(US, IpProto::UDP)
+            };
+            if i > 0 {
+                change(&mut fields);
+            }
+            lab.give(&ip_frame(&fields, piece));
+        }
+        assert!(socket.recv().is_err(), "case {case}");
         drop(socket);
         lab.done();
     }

@@ -293,3 +293,32 @@ fn options_that_run_over_the_header() {
     drop(socket);
     lab.done();
 }
+
+/// RFC 9293 3.1, RFC 768: breaks if a segment or a datagram from or to port 0, which no program has, is answered or
+/// reaches the socket for any port.
+#[test]
+fn nothing_is_for_port_0() {
+    let lab = Lab::gateway();
+    let any = lab.stack.udp_bind_any(lab.iface).unwrap();
+    lab.give(&udp_frame(9, at(FOREIGN, 0), b"x"));
+    assert!(any.recv().is_err());
+    assert_eq!(lab.dropped(DropReason::UdpBadHeader), 1);
+    for (src_port, dst_port) in [(0, 80), (5, 0)] {
+        let syn = TcpFields {
+            src_port,
+            dst_port,
+            flags: TcpFlags::SYN,
+            ..TcpFields::default()
+        };
+        let mut segment = vec![0; syn.header_len()];
+        syn.emit(&mut segment);
+        let mut sum = pseudo_header_v4(PEER, US, IpProto::TCP, segment.len() as u32);
+        sum.add_bytes(&segment);
+        segment[16..18].copy_from_slice(&sum.finish().to_be_bytes());
+        lab.give(&ip_frame(&from_peer(US, IpProto::TCP), &segment));
+    }
+    assert!(lab.frames().is_empty());
+    assert_eq!(lab.dropped(DropReason::TcpBadHeader), 2);
+    drop(any);
+    lab.done();
+}

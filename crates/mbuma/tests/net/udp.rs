@@ -359,15 +359,17 @@ fn an_offloading_device_gets_the_sum_of_the_pseudo_header() {
 fn merged_datagrams_are_taken_apart() {
     let lab = Lab::plain();
     let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
-    let data = pattern_bytes(2500);
-    let mut packet = Packet::from_slice(&lab.pool, &udp_frame(9, at(US, 7), &data), 0).unwrap();
-    packet.header_mut().tso_segsz = 1000;
-    lab.put_packet(packet);
-    lab.poll();
-    for piece in data.chunks(1000) {
-        assert_eq!(socket.recv().unwrap().payload.to_vec(), piece);
+    for len in [2500, 2000] {
+        let data = pattern_bytes(len);
+        let mut packet = Packet::from_slice(&lab.pool, &udp_frame(9, at(US, 7), &data), 0).unwrap();
+        packet.header_mut().tso_segsz = 1000;
+        lab.put_packet(packet);
+        lab.poll();
+        for piece in data.chunks(1000) {
+            assert_eq!(socket.recv().unwrap().payload.to_vec(), piece);
+        }
+        assert!(socket.recv().is_err(), "an empty one after {len} bytes");
     }
-    assert!(socket.recv().is_err());
     drop(socket);
     lab.done();
 }
@@ -443,5 +445,34 @@ fn tcp_listens_at_addresses_of_the_stack_alone() {
         .add_address(lab.iface, Ipv4Addr::new(192, 0, 2, 77), 24)
         .unwrap();
     lab.stack.tcp_listen(late, 1).unwrap();
+    lab.done();
+}
+
+/// Breaks if a station takes in what a hub, or a bridge that does not know the receiver, carries to all: a router would
+/// send each such packet a second time.
+#[test]
+fn a_frame_for_another_station_is_dropped() {
+    let lab = Lab::plain();
+    let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+    let packet = udp_frame(9, at(US, 7), b"x").split_off(14);
+    let another = MacAddr([2, 0, 0, 0, 0, 3]);
+    lab.give(&ether(another, EtherType::IPV4, &packet));
+    assert!(socket.recv().is_err());
+    assert_eq!(lab.dropped(DropReason::NotOurMac), 1);
+    drop(socket);
+    lab.done();
+}
+
+/// Breaks if errors of a socket whose program reads none of them fill memory.
+#[test]
+fn errors_that_wait_are_bounded() {
+    let lab = Lab::plain();
+    let socket = lab.stack.udp_bind(at(US, 1)).unwrap();
+    for _ in 0..100 {
+        socket.send_to(lab.chain(b"closed"), at(US, 3)).unwrap();
+    }
+    let errors = std::iter::from_fn(|| socket.take_error());
+    assert_eq!(errors.count(), 16);
+    drop(socket);
     lab.done();
 }

@@ -151,6 +151,24 @@ fn checks_old_answers_without_stopping() {
     lab.done();
 }
 
+/// RFC 1122 2.3.2.1: breaks if the entry of a station that is gone stays until the timer of another happens to run.
+#[test]
+fn a_station_that_answers_no_check_is_forgotten() {
+    let lab = Lab::plain();
+    let socket = lab.stack.udp_bind(at(US, 1000)).unwrap();
+    lab.advance(Duration::from_secs(21 * 60));
+    let send = || socket.send_to(lab.chain(b"x"), at(PEER, 9)).unwrap();
+    send();
+    for _ in 0..3 {
+        lab.advance(Duration::from_secs(1));
+    }
+    lab.frames();
+    send();
+    assert_eq!(arp_in(&lab.frame()).0.dst, MacAddr::BROADCAST);
+    drop(socket);
+    lab.done();
+}
+
 /// Breaks if a station can take our address, claim a group's, or fill the table with answers to questions
 /// that were not asked.
 #[test]

@@ -69,3 +69,26 @@ impl FrameQueue {
         self.done.take_all()
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use mbuf::{Chain, Live, MbufPool, PoolConfig};
+
+    use super::*;
+
+    /// Breaks if large frames that wait for a slow peer fill memory because only their number is bounded.
+    #[test]
+    fn bytes_that_wait_are_bounded() {
+        let pool = MbufPool::new(PoolConfig::default()).unwrap();
+        let (mut queue, mut tx) = (FrameQueue::default(), Mbufq::new());
+        for _ in 0..100 {
+            let frame = Chain::from_slice(&pool, &[0; 1 << 16]).unwrap();
+            tx.enqueue(frame.into_packet(&pool).unwrap());
+        }
+        queue.add(&mut tx);
+        assert_eq!(queue.frames().len(), QUEUE_BYTES_MAX >> 16);
+        assert_eq!(tx.len(), 100 - queue.frames().len());
+        drop((queue, tx));
+        assert_eq!(pool.live(), Live::NONE);
+    }
+}

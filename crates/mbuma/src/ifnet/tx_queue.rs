@@ -184,4 +184,26 @@ mod tests {
         }
         assert_eq!(pool.live(), mbuf::Live::NONE);
     }
+
+    /// Breaks if frames that wait while the transmitter is held up fill memory: its own, or those of other threads.
+    #[test]
+    fn frames_that_wait_are_bounded() {
+        let pool = MbufPool::new(PoolConfig::default()).unwrap();
+        let frame = || Packet::from_slice(&pool, &[0], 0).unwrap();
+        let queue = Queue::new(Arc::new(Pipe::pair(Capabilities::plain(1500)).0));
+        assert!(queue.begin());
+        let mut own = Mbufq::new();
+        let is_full = |queued| matches!(queued, Enqueued::Full(_));
+        for _ in 0..TX_QUEUE_MAX {
+            assert!(!is_full(queue.enqueue_own(&mut own, frame())));
+        }
+        assert!(is_full(queue.enqueue_own(&mut own, frame())));
+        for _ in 0..TX_QUEUE_MAX {
+            assert!(!is_full(queue.enqueue(frame())));
+        }
+        assert!(is_full(queue.enqueue(frame())));
+        assert!(is_full(queue.enqueue_own(&mut own, frame())));
+        drop((queue, own));
+        assert_eq!(pool.live(), mbuf::Live::NONE);
+    }
 }

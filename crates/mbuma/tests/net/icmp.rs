@@ -313,6 +313,20 @@ fn hops_are_used_up_on_the_way_through() {
     lab.done();
 }
 
+/// Breaks if pings that the socket's program does not read fill memory, or those that find no room are not counted.
+#[test]
+fn pings_that_wait_are_bounded() {
+    let lab = Lab::gateway();
+    let echoes = lab.stack.icmp_echo_any(lab.iface).unwrap();
+    for seq in 0..300 {
+        lab.give(&ping_frame(FOREIGN, 5, seq, b"x"));
+    }
+    assert_eq!(lab.dropped(DropReason::EchoQueueFull), 300 - 256);
+    assert_eq!(std::iter::from_fn(|| echoes.recv().ok()).count(), 256);
+    drop(echoes);
+    lab.done();
+}
+
 /// Breaks if the sender of a datagram never hears that it was refused.
 #[test]
 fn errors_reach_the_udp_socket() {

@@ -9,6 +9,7 @@ use crate::frames6::{
     PEER6, US6, at6, frame6, from_peer6, icmp6, icmp6_frame, introduce6, lab, nd_frame,
     parse_icmp6, parse6,
 };
+use mbuf::{ClusterSize, Packet};
 use mbuma::device::Capabilities;
 use mbuma::device::memory::Pipe;
 use mbuma::socket::{RecvError, SendError};
@@ -79,6 +80,33 @@ fn i5_unknown_messages_go_to_a_program_or_end() {
     let heard = socket.recv().unwrap();
     assert_eq!((heard.kind, heard.code, heard.rest), (100, 7, [1, 2, 3, 4]));
     assert_eq!(heard.body.to_vec(), b"quoted");
+    drop((socket, heard));
+    lab.done();
+}
+
+#[test]
+fn i5_messages_that_wait_for_a_program_are_bounded_and_pin_little() {
+    // Breaks if messages that a program does not read fill memory, by their number or because each keeps the cluster
+    // that it came in; or if those that find no room are not counted.
+    let lab = lab();
+    introduce6(&lab);
+    let socket = lab.stack.icmp6_bind(lab.iface, &[100]).unwrap();
+    let unknown = Icmp6Message::Other {
+        kind: 100,
+        code: 0,
+        rest: [0; 4],
+    };
+    let frame = icmp6_frame(PEER6, US6, 64, unknown, b"small");
+    for _ in 0..100 {
+        let mut packet = Packet::with_cluster(&lab.pool, ClusterSize::K16, 0).unwrap();
+        packet.append(&lab.pool, &frame).unwrap();
+        lab.put_packet(packet);
+        lab.poll();
+    }
+    assert_eq!(lab.dropped(DropReason::Icmp6QueueFull), 100 - 64);
+    let heard: Vec<_> = std::iter::from_fn(|| socket.recv().ok()).collect();
+    assert_eq!(heard.len(), 64);
+    assert!(heard.iter().all(|one| one.body.pinned() <= mbuf::MSIZE));
     drop((socket, heard));
     lab.done();
 }

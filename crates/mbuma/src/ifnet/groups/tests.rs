@@ -175,3 +175,16 @@ fn m1_a_socket_can_not_make_a_list_grow_without_bound() {
     let left: Vec<_> = groups.list().into_iter().map(|(group, _)| group).collect();
     assert_eq!(left, [group(0), group(255)]);
 }
+
+#[test]
+fn m1_the_groups_of_an_interface_are_bounded() {
+    // Breaks if a program with many sockets makes each packet to a group a search in a list without bound.
+    let groups = Groups::new();
+    let join = |n: usize| {
+        let socket = SocketId(n / SOCKET_GROUPS_MAX);
+        let group = std::net::Ipv4Addr::from_bits(0xef01_0000 + n as u32);
+        groups.change_socket(group.into(), socket, FilterChange::Join)
+    };
+    assert!((0..GROUPS_MAX).all(|n| join(n).is_ok()));
+    assert_eq!(join(GROUPS_MAX), Err(GroupError::Full));
+}

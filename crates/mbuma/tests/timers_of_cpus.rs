@@ -4,7 +4,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
@@ -172,6 +172,7 @@ fn a_timer_runs_beside_packets_that_always_wait() {
 struct Delaying {
     deadline: AtomicDeadline,
     on_receive: AtomicDeadline,
+    fails: AtomicBool,
 }
 
 impl Device for Delaying {
@@ -185,7 +186,10 @@ impl Device for Delaying {
     }
 
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
-        Ok(tx.by_ref().count())
+        match self.fails.load(Ordering::Relaxed) {
+            true => Err(io::ErrorKind::BrokenPipe.into()),
+            false => Ok(tx.by_ref().count()),
+        }
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -214,5 +218,20 @@ fn a_poll_knows_the_deadlines_of_devices() {
     world.stack.detach(index);
     world.clock.set(Time::from_secs(6));
     assert_eq!(world.stack.poll(), None);
+    world.end([]);
+}
+
+#[test]
+fn a_device_that_failed_is_never_due() {
+    // Breaks if the deadline of a device that failed for good is due for ever: its worker would turn without end.
+    let world = world(Arc::new(OneCpu));
+    let device = Arc::new(Delaying::default());
+    device.deadline.set(Some(Time::from_secs(9)));
+    device.fails.store(true, Ordering::Relaxed);
+    let config = IfConfig::new("broken0").with_addr(Ipv4Addr::new(198, 51, 100, 1), 24);
+    let index = world.stack.attach(device, config).unwrap();
+    assert!(world.stack.next_deadline().is_some());
+    world.stack.announce(index);
+    assert_eq!(world.stack.next_deadline(), None);
     world.end([]);
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::common::net::*;
 use crate::frames6::{CLAIM, PEER6, Seen6, US6, at6, icmp6_frame, nd_frame, parse_icmp6, parse6};
+use mbuf::Packet;
 use mbuma::{Autoconf, DropReason, IfAddr, RouteKind, TemporaryPolicy};
 use wire::{
     ALL_NODES, ALL_ROUTERS, AdvertFlags, Icmp6Message, MacAddr, NdpMessage, NeighborMessage,
@@ -651,4 +652,25 @@ fn r6_a_router_that_does_not_answer_gives_way_to_another() {
     assert_eq!(goes_to(), ROUTER_MAC);
     drop(socket);
     lab.done();
+}
+
+#[test]
+fn r5_an_interface_whose_device_failed_learns_no_routes() {
+    // Breaks if what the device received before it failed leaves routes by an interface that sends no more.
+    let Lab {
+        clock,
+        stack,
+        iface,
+        peer,
+        ..
+    } = host(given());
+    drop(peer);
+    for _ in 0..100 {
+        clock.advance(Duration::from_millis(100));
+        stack.poll();
+    }
+    let advert = Packet::from_slice(stack.pool(), &advert(1800, 10_000, 20_000), 0).unwrap();
+    stack.input(iface, advert);
+    let left = stack.routes6();
+    assert!(left.iter().all(|route| route.local), "{left:?}");
 }

@@ -223,3 +223,22 @@ fn a_syn_without_a_route_back_is_not_held() {
     drop(interceptor);
     lab.done();
 }
+
+/// Breaks if an interface whose device failed for good is still used, or keeps a route that a program adds: a route by
+/// another interface would never be taken.
+#[test]
+fn an_interface_whose_device_failed_has_no_routes() {
+    let Lab {
+        stack, iface, peer, ..
+    } = Lab::plain();
+    drop(peer);
+    let socket = stack.udp_bind(at(US, 9)).unwrap();
+    let send = || socket.send_to(&b"x"[..], at(PEER, 9));
+    send().unwrap();
+    stack.add_default_route(iface, PEER).unwrap();
+    let left = stack.routes();
+    assert!(
+        left.iter().all(|route| route.net.prefix_len > 0),
+        "{left:?}"
+    );
+}

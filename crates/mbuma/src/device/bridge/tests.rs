@@ -439,3 +439,22 @@ fn jails_index(stack: &Stack) -> crate::IfIndex {
     });
     link.expect("it is attached")
 }
+
+/// Breaks if a frame that a thread has taken from a port before its removal makes the port known again as a station's:
+/// frames to a station that has moved would go to all ports.
+#[test]
+fn a_port_that_is_gone_learns_nothing() {
+    let lan = Lan::new(&[PLAIN; 4]);
+    let ports = lan.bridge.ports();
+    lan.bridge.remove(lan.ports[0].0);
+    lan.say(1, 1, MacAddr::BROADCAST);
+    assert_eq!(lan.heard(), [0, 0, 1, 1]);
+    let mut late = Mbufq::new();
+    late.enqueue(Packet::from_slice(&lan.pool, &frame(mac(1), mac(9)), 0).unwrap());
+    Switching::new(&lan.bridge.0, &ports, &ports[0]).run(late);
+    lan.taken();
+    lan.say(2, 2, mac(1));
+    assert_eq!(lan.heard(), [0, 1, 0, 0]);
+    drop(ports);
+    lan.done();
+}

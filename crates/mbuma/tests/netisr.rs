@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
@@ -11,6 +11,7 @@ use common::net::*;
 use kern::VirtualCpus;
 use mbuf::Live;
 use mbuma::device::memory::Pipe;
+use mbuma::device::tunnel::{self, TunnelEnd};
 use mbuma::device::{Budget, Capabilities, Device};
 use mbuma::{Dispatch, DropReason, IfAddr, IfConfig, NetisrConfig, Protocol, UdpSocket, WorkStats};
 
@@ -122,11 +123,12 @@ fn a_full_queue_drops() {
         ..Setup::default()
     });
     let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
-    put_numbers(&lab, 9, 0..10);
+    // More than one batch collects.
+    put_numbers(&lab, 9, 0..70);
     take_in(&lab);
-    assert_eq!(lab.dropped(DropReason::NetisrQueueFull), 6);
+    assert_eq!(lab.dropped(DropReason::NetisrQueueFull), 66);
     let stats = of(&lab, Protocol::Ip4)[0];
-    assert_eq!((stats.queued, stats.dropped, stats.high_water), (4, 6, 4));
+    assert_eq!((stats.queued, stats.dropped, stats.high_water), (4, 66, 4));
     lab.poll();
     assert_eq!(received(&socket), [0, 1, 2, 3]);
     drop(socket);
@@ -202,10 +204,12 @@ fn a_cpu_is_woken_when_it_must() {
     let count = |cpu: usize| woken[cpu].0.load(Ordering::Relaxed);
     for round in 1..=3 {
         for _ in 0..2 {
-            (100..164).for_each(|port| put_numbers(&lab, port, 0..1));
+            // At last more than one batch collects.
+            (100..164).for_each(|port| put_numbers(&lab, port, 0..round));
             take_in(&lab);
         }
-        assert_eq!((count(0), count(1)), (0, round), "it is CPU 0's turn");
+        let woken = (count(0), count(1));
+        assert_eq!(woken, (0, usize::from(round)), "it is CPU 0's turn");
         (0..2).for_each(|cpu| assert!(!lab.stack.run_netisr(cpu, ALL)));
     }
     assert_eq!(received(&socket).len(), 256, "its queue's limit");
@@ -373,5 +377,41 @@ fn a_flow_leaves_by_its_cpus_queue() {
         assert_eq!(waits, [leaves_by()], "port {port}");
     }
     drop((socket, peers));
+    lab.done();
+}
+
+/// Breaks if the fragments of a datagram leave by another queue than the rest of its flow, which they would overtake.
+#[test]
+fn fragments_leave_by_the_queue_of_their_flow() {
+    const QUEUES: usize = 4;
+    let lab = deferred::<QUEUES>();
+    let (ours, ends): (Vec<_>, Vec<_>) = (0..QUEUES)
+        .map(|_| tunnel::pair(lab.stack.pool(), 1500).unwrap())
+        .unzip();
+    let us4 = IpAddr::from([10, 9, 0, 1]);
+    let us6 = IpAddr::from([0xfd09, 0, 0, 0, 0, 0, 0, 1]);
+    let config = IfConfig::new("many0").with_addr(us4, 24).with_addr(us6, 64);
+    let devices = ours.into_iter().map(|d| Arc::new(d) as Arc<dyn Device>);
+    let index = lab.stack.attach_queues(devices.collect(), config).unwrap();
+    let left_by = || {
+        let taken = |end: &TunnelEnd| std::iter::from_fn(|| end.take().unwrap()).count();
+        ends.iter().map(taken).collect::<Vec<_>>()
+    };
+    left_by();
+    let them6 = IpAddr::from([0xfd09, 0, 0, 0, 0, 0, 0, 2]);
+    for (us, them) in [(us4, IpAddr::from([10, 9, 0, 2])), (us6, them6)] {
+        let socket = lab.stack.udp_bind(SocketAddr::new(us, 7)).unwrap();
+        for port in 100..116 {
+            let by = [100, 3000].map(|len| {
+                let to = SocketAddr::new(them, port);
+                socket.send_to(lab.chain(&pattern_bytes(len)), to).unwrap();
+                left_by()
+            });
+            let three = by[0].iter().map(|one| 3 * one).collect::<Vec<_>>();
+            assert_eq!(by[1], three, "port {port}");
+        }
+    }
+    lab.stack.detach(index);
+    drop(ends);
     lab.done();
 }

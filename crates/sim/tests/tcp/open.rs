@@ -416,6 +416,27 @@ fn a_full_backlog_stays_silent() {
 }
 
 #[test]
+fn a_full_table_takes_no_connection_until_one_ends() {
+    // Breaks when a stack holds more connections than its user allowed, or when one that finds no room keeps a place.
+    let mut b = Bench::tuned(|config| config.tcp.connections_max = 2);
+    let listener = b.stack().tcp_listen(us(PORT), 16).expect("free");
+    let one = b.dial(5000, TcpOptions::default());
+    b.dial(5001, TcpOptions::default());
+    for _ in 0..16 {
+        b.say(&Hand::from_port(5002).segment(SYN));
+        b.nothing();
+    }
+    let refused = b.stack().tcp_connect(any(), them(PORT));
+    assert_eq!(refused.err(), Some(SocketError::AddrInUse));
+    b.say(&one.segment(RST | ACK));
+    b.dial(5002, TcpOptions::default());
+    assert_eq!(b.stack().stats().tcp.connections, 2);
+    drop(listener);
+    b.run(ms(0));
+    b.finish();
+}
+
+#[test]
 fn a_dropped_listener_resets_connections_that_wait() {
     // Breaks when connections that were not accepted stay, or their peers hear nothing.
     let mut b = Bench::new();

@@ -100,7 +100,9 @@ fn may_tell(batch: &Batch<'_>, original: &mut Packet) -> Option<(OriginalAddrs, 
     if !first || (is_icmp && is_error(original, header_len)) {
         return None;
     }
-    if ends.src.is_unspecified() || is_martian_source(ends.src) || ends.dst.is_multicast() {
+    // Input takes packets from loopback addresses only where they are a host's: ours, or a neighbour's.
+    let martian = is_martian_source(ends.src) && !ends.src.is_loopback();
+    if ends.src.is_unspecified() || martian || ends.dst.is_multicast() {
         return None;
     }
     let route = batch.stack.routes.lookup(ends.src)?;

@@ -96,7 +96,8 @@ fn may_tell(
         return None;
     }
     let (src, dst) = (header.src(), header.dst());
-    let one_host = !src.is_unspecified() && !is_martian_source6(src);
+    // Input takes packets from the loopback address only if they are our own.
+    let one_host = !src.is_unspecified() && (src.is_loopback() || !is_martian_source6(src));
     if !one_host || (dst.is_multicast() && !to_many) {
         return None;
     }

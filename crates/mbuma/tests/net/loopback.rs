@@ -1,13 +1,13 @@
 //! The loopback interface: a stack talks to itself, and to no other host under those addresses.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use crate::common::net::*;
 use kern::{Random, Time, VirtualClock};
 use mbuf::Live;
 use mbuma::congestion::CongestionControl;
-use mbuma::{Config, DropReason, IfIndex, SocketError, Stack};
+use mbuma::{Config, DropReason, IcmpError, IfIndex, SocketError, Stack};
 use wire::{IpProto, Ipv4Fields};
 
 const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
@@ -50,6 +50,25 @@ fn out_of_the_box() {
     assert!(stack.tcp_listen(at(LOCALHOST, 80), 8).is_ok(), "it stays");
     let pool = stack.pool().clone();
     drop((refused, stack));
+    assert_eq!(pool.live(), Live::NONE);
+}
+
+/// RFC 1122 4.1.3.1, RFC 4443 3.1: breaks if a program that sends to a closed port of its own stack hears nothing.
+#[test]
+fn closed_ports_of_ourselves_are_reported() {
+    let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
+    let stack = Stack::new(Config::new(clock, Random::from_seed(1))).unwrap();
+    for host in [IpAddr::V4(LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
+        let socket = stack.udp_bind((host, 0)).unwrap();
+        socket.send_to(b"x", (host, 9)).unwrap();
+        stack.poll();
+        let error = socket.take_error().expect("nothing listens there");
+        assert_eq!((error.kind, error.dst), (IcmpError::Port, (host, 9).into()));
+    }
+    let stats = stack.stats();
+    assert_eq!(stats.received, stats.ended());
+    let pool = stack.pool().clone();
+    drop(stack);
     assert_eq!(pool.live(), Live::NONE);
 }
 

@@ -18,7 +18,7 @@ pub(crate) mod source;
 pub(crate) const ENDS_MAX: usize = 40;
 
 /// The two ends, as seen from here, in one version of IP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Pair<A> {
     pub(crate) local: A,
     pub(crate) peer: A,
@@ -74,7 +74,7 @@ impl Pair<Ipv6Addr> {
 }
 
 /// The two ends, as seen from here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Ends {
     V4(Pair<Ipv4Addr>),
     /// With the zone: the number of the interface if an address is link-local, else 0.

@@ -141,7 +141,8 @@ fn recv_with_a_late_waker(socket: &UdpSocket, pcb: &UdpPcb) -> Result<Datagram, 
 /// Two readers, two threads that bring datagrams, one that brings an error.
 fn datagrams(stack: &Stack, mistake: Mistake) {
     let socket = stack.udp_bind(LOCAL).expect("the port is free");
-    let found = stack.0.udp.table.lookup(LOCAL.into(), Whose::Many);
+    let ends = Ends::between(LOCAL.into(), PEER.into()).expect("one version");
+    let found = stack.0.udp.table.lookup(&ends, Whose::Many);
     let pcb = found.expect("it is bound there");
     if mistake != Mistake::LateWaker {
         socket.set_waker(Some(Waker::from(Arc::new(Looker(Arc::clone(&pcb))))));

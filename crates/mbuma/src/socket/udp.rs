@@ -3,7 +3,7 @@
 //! Locks: none held over a call.
 //! Sources: RFC 768, RFC 1122 section 4.1.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
@@ -25,6 +25,7 @@ use crate::udp::pcb::UdpPcb;
 use crate::udp::{self, ANY};
 use crate::waiters::{FutureId, PollingTask, WaitBy};
 
+mod connect;
 mod error;
 mod groups;
 mod multicast;
@@ -314,18 +315,19 @@ impl UdpSocket {
     ) -> Result<(), SendError> {
         let dst = dst.into_endpoint().map_err(|_| SendError::BadDestination)?;
         let payload = payload.into_payload(self.0.stack.pool())?;
-        let local = self.local_addr();
-        let ip = if local.ip().is_unspecified() {
-            self.source_to(dst)?
-        } else {
-            local.ip()
-        };
-        self.send_between(payload, SocketAddr::new(ip, local.port()), dst)
+        let src = self.source_to(dst).ok_or(SendError::NoRoute)?;
+        self.send_between(payload, src, dst)
     }
 
-    fn source_to(&self, dst: SocketAddr) -> Result<IpAddr, SendError> {
+    /// The bound address, or if that is all addresses, the one of the interface towards `dst`; with the port.
+    fn source_to(&self, dst: SocketAddr) -> Option<SocketAddr> {
+        let local = self.0.pcb.local;
+        if !local.ip().is_unspecified() {
+            return Some(local);
+        }
         let _giant = self.0.stack.0.enter_giant();
-        network::source_to(&self.0.stack.0, dst, self.link_to(dst)).ok_or(SendError::NoRoute)
+        let ip = network::source_to(&self.0.stack.0, dst, self.link_to(dst))?;
+        Some(SocketAddr::new(ip, local.port()))
     }
 
     fn may_send_from(&self, src: SocketAddr, dst: SocketAddr) -> bool {
@@ -377,10 +379,12 @@ impl UdpSocket {
         }
     }
 
-    /// The bound address. A socket for all datagrams has none: 0.0.0.0:0.
+    /// The bound address; of a connected socket, the one that its peer knows. A socket for all datagrams has none:
+    /// 0.0.0.0:0.
     #[doc(alias = "getsockname")]
     pub fn local_addr(&self) -> SocketAddr {
-        self.0.pcb.local
+        let flow = self.0.pcb.flow();
+        flow.map_or(self.0.pcb.local, |flow| flow.local())
     }
 }
 

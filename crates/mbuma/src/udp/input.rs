@@ -35,7 +35,7 @@ pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, mut packet: Packet, from: &
         DestScope::Local => Whose::Ours(ip.ifp.index),
         DestScope::Foreign => Whose::Foreign(ip.ifp.index),
     };
-    match batch.stack.udp.table.lookup(ends.local(), whose) {
+    match batch.stack.udp.table.lookup(&ends, whose) {
         Some(pcb) => {
             let taken = deliver(batch, &pcb, packet, ip, &ends);
             count(batch, taken);
@@ -190,7 +190,7 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
         Some(egress) => Whose::Ours(egress.ifp.index),
         None => Whose::Many,
     };
-    if let Some(pcb) = batch.stack.udp.table.lookup(src, whose) {
+    if let Some(pcb) = batch.stack.udp.table.lookup(ends, whose) {
         if let IcmpError::FragNeeded { mtu } = kind
             && let Ends::V6(pair, _) = ends
         {

@@ -1,15 +1,19 @@
 //! UDP sockets, and the look-up of a datagram's socket.
 //!
-//! A datagram goes to the socket that is bound to its destination address and port; else, if the address is ours, to
-//! the socket that is bound to the port on all our addresses; else, unless it was sent to a group or broadcast, to the
-//! interface's socket for all datagrams (`any`), if there is one. So a gateway can relay datagrams to its own address,
-//! as it does with connections. Of several sockets that share a port and match, the one that was bound last gets it, as
-//! in FreeBSD and Linux.
+//! A datagram goes to the socket that is connected to its sender; else to the socket that is bound to its destination
+//! address and port; else, if the address is ours, to the socket that is bound to the port on all our addresses; else,
+//! unless it was sent to a group or broadcast, to the interface's socket for all datagrams (`any`), if there is one. So
+//! a gateway can relay datagrams to its own address, as it does with connections. Of several sockets that share a port
+//! and match, the one that was bound last gets it, as in FreeBSD and Linux.
 //!
-//! A datagram to a group or broadcast goes to each socket that is bound to the port on all addresses, and wants it.
+//! A datagram to a group or broadcast goes to each socket that is bound to the port on all addresses, and wants it. A
+//! connected socket wants none, because its address is no longer all of them.
 //!
-//! Locks: the table (UDP_TABLE); the queues have their own (UDP), and so has the route that a socket keeps, which is
-//! held while a datagram takes it.
+//! Invariant: a socket is in one of its port's lists: by its flow if it has a peer, else with those that are only
+//! bound.
+//!
+//! Locks: the table (UDP_TABLE); the queues have their own (UDP), and so have a socket's peer, which changes inside of
+//! the table's, and the route that a socket keeps, which is held while a datagram takes it.
 //! Sources: RFC 768, RFC 6056 section 3.3.1 (random ports).
 
 use std::collections::HashMap;
@@ -23,10 +27,12 @@ use super::send_options::SendOptions;
 use super::{Arrived, UdpError};
 use crate::ifnet::IfIndex;
 use crate::ifnet::groups::SocketId;
+use crate::inet::Ends;
 use crate::route::RouteCache;
 use crate::sockbuf::RecvSide;
 
 static TABLE: LockClass = LockClass::new("udp table", order::UDP_TABLE);
+static PEER: LockClass = LockClass::new("udp peer", order::UDP);
 static KEPT_ROUTE: LockClass = LockClass::new("udp route", order::UDP);
 
 /// Errors that wait for a socket's owner at most; more would add no information.
@@ -47,6 +53,8 @@ pub(crate) struct UdpPcb {
     pub(crate) any: Option<IfIndex>,
     /// Other sockets that say the same may have its address and port too.
     pub(crate) shares: bool,
+    /// The flow of a connected socket.
+    flow: Mutex<Option<Ends>>,
     pub(crate) queue: RecvSide<Arrived>,
     pub(crate) errors: RecvSide<UdpError>,
     pub(crate) send: SendOptions,
@@ -62,6 +70,7 @@ impl UdpPcb {
             local,
             any,
             shares: false,
+            flow: Mutex::new(&PEER, None),
             queue,
             errors,
             send: SendOptions::new(),
@@ -73,6 +82,11 @@ impl UdpPcb {
     pub(crate) fn id(&self) -> SocketId {
         SocketId(std::ptr::from_ref(self).addr())
     }
+
+    /// Its flow, if it is connected.
+    pub(crate) fn flow(&self) -> Option<Ends> {
+        *self.flow.lock()
+    }
 }
 
 /// The sockets.
@@ -81,8 +95,34 @@ pub(crate) struct UdpTable(RmLock<PortMap>);
 
 #[derive(Debug)]
 struct PortMap {
-    by_port: HashMap<u16, Vec<Arc<UdpPcb>>, SeededState>,
+    by_port: HashMap<u16, PortSockets, SeededState>,
     any: Vec<Arc<UdpPcb>>,
+}
+
+/// The sockets of one port.
+#[derive(Debug)]
+struct PortSockets {
+    /// Those without a peer, in the order in which they were bound or lost it.
+    bound: Vec<Arc<UdpPcb>>,
+    connected: HashMap<Ends, Arc<UdpPcb>, SeededState>,
+}
+
+impl PortSockets {
+    fn all(&self) -> impl Iterator<Item = &Arc<UdpPcb>> {
+        self.bound.iter().chain(self.connected.values())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.bound.is_empty() && self.connected.is_empty()
+    }
+
+    /// Removes a socket, which has this flow, from the list that it is in.
+    fn remove(&mut self, pcb: &Arc<UdpPcb>, flow: Option<Ends>) {
+        match flow {
+            Some(flow) => drop(self.connected.remove(&flow)),
+            None => self.bound.retain(|p| !Arc::ptr_eq(p, pcb)),
+        }
+    }
 }
 
 /// The kind of a datagram's destination address.
@@ -112,16 +152,55 @@ impl UdpTable {
     #[doc(alias = "in_pcbbind")]
     pub(crate) fn insert(&self, pcb: &Arc<UdpPcb>) -> bool {
         let mut inner = self.0.write();
-        let list = match pcb.any {
-            Some(_) => &mut inner.any,
-            None => inner.by_port.entry(pcb.local.port()).or_default(),
-        };
-        let is_full = || pcb.shares && list.iter().filter(|p| p.shares).count() >= SHARERS_MAX;
-        if list.iter().any(|other| in_each_others_way(other, pcb)) || is_full() {
+        if pcb.any.is_some() {
+            let free = inner.any.iter().all(|other| other.any != pcb.any);
+            if free {
+                inner.any.push(Arc::clone(pcb));
+            }
+            return free;
+        }
+        let hash = inner.by_port.hasher().clone();
+        let port = inner.by_port.entry(pcb.local.port());
+        let port = port.or_insert_with(|| PortSockets {
+            bound: Vec::new(),
+            connected: HashMap::with_hasher(hash),
+        });
+        let is_full = || pcb.shares && port.all().filter(|p| p.shares).count() >= SHARERS_MAX;
+        if port.all().any(|other| in_each_others_way(other, pcb)) || is_full() {
             return false;
         }
-        list.push(Arc::clone(pcb));
+        port.bound.push(Arc::clone(pcb));
         true
+    }
+
+    /// Gives `pcb` the datagrams of one flow, which has its port, and no others; false if another socket has them.
+    #[doc(alias = "in_pcbconnect")]
+    pub(crate) fn connect(&self, pcb: &Arc<UdpPcb>, flow: Ends) -> bool {
+        let mut inner = self.0.write();
+        let Some(port) = inner.by_port.get_mut(&pcb.local.port()) else {
+            return false;
+        };
+        let other = port.connected.get(&flow);
+        if other.is_some_and(|other| !Arc::ptr_eq(other, pcb)) {
+            return false;
+        }
+        let before = pcb.flow.lock().replace(flow);
+        port.remove(pcb, before);
+        port.connected.insert(flow, Arc::clone(pcb));
+        true
+    }
+
+    /// Takes its peer away from a socket.
+    #[doc(alias = "in_pcbdisconnect")]
+    pub(crate) fn disconnect(&self, pcb: &Arc<UdpPcb>) {
+        let mut inner = self.0.write();
+        let flow = pcb.flow.lock().take();
+        if let Some(port) = inner.by_port.get_mut(&pcb.local.port())
+            && flow.is_some()
+        {
+            port.remove(pcb, flow);
+            port.bound.push(Arc::clone(pcb));
+        }
     }
 
     /// Unbinds.
@@ -129,11 +208,11 @@ impl UdpTable {
     pub(crate) fn remove(&self, pcb: &Arc<UdpPcb>) {
         let mut inner = self.0.write();
         inner.any.retain(|p| !Arc::ptr_eq(p, pcb));
-        let port = pcb.local.port();
-        if let Some(list) = inner.by_port.get_mut(&port) {
-            list.retain(|p| !Arc::ptr_eq(p, pcb));
-            if list.is_empty() {
-                inner.by_port.remove(&port);
+        let number = pcb.local.port();
+        if let Some(port) = inner.by_port.get_mut(&number) {
+            port.remove(pcb, pcb.flow.lock().take());
+            if port.is_empty() {
+                inner.by_port.remove(&number);
             }
         }
     }
@@ -143,27 +222,34 @@ impl UdpTable {
         let inner = self.0.read();
         let count = u32::from(u16::MAX - FIRST_FREE_PORT) + 1;
         let port_at = |i| FIRST_FREE_PORT + ((random % count + i) % count) as u16;
-        (0..count).map(port_at).find(|port| {
-            let list = inner.by_port.get(port).map_or(&[][..], Vec::as_slice);
-            !list.iter().any(|p| overlap(p.local.ip(), addr))
+        (0..count).map(port_at).find(|number| {
+            let port = inner.by_port.get(number);
+            port.is_none_or(|port| !port.all().any(|p| overlap(p.local.ip(), addr)))
         })
     }
 
     /// Removes the kept routes through this interface from all sockets.
     pub(crate) fn forget_interface(&self, index: IfIndex) {
         let inner = self.0.read();
-        let all = inner.by_port.values().flatten().chain(&inner.any);
+        let all = inner
+            .by_port
+            .values()
+            .flat_map(PortSockets::all)
+            .chain(&inner.any);
         all.for_each(|pcb| pcb.route.lock().1.forget(index));
     }
 
-    /// The socket that a datagram to `dst` is for.
+    /// The socket that a datagram between these ends is for.
     #[doc(alias = "in_pcblookup")]
-    pub(crate) fn lookup(&self, dst: SocketAddr, whose: Whose) -> Option<Arc<UdpPcb>> {
+    pub(crate) fn lookup(&self, ends: &Ends, whose: Whose) -> Option<Arc<UdpPcb>> {
         let inner = self.0.read();
-        let list = inner
-            .by_port
-            .get(&dst.port())
-            .map_or(&[][..], Vec::as_slice);
+        let (dst, port) = (ends.local(), inner.by_port.get(&ends.local_port()));
+        if let Some(port) = port.filter(|port| !port.connected.is_empty())
+            && let Some(pcb) = port.connected.get(ends)
+        {
+            return Some(Arc::clone(pcb));
+        }
+        let list = port.map_or(&[][..], |port| &port.bound);
         let exact = list.iter().rev().find(|p| p.local.ip() == dst.ip());
         let on_all = || list.iter().rev().find(|p| is_on_all(p, dst));
         let any = |iface| inner.any.iter().find(|p| p.any == Some(iface));
@@ -179,8 +265,8 @@ impl UdpTable {
     #[doc(alias = "udp_multi_match")]
     pub(crate) fn lookup_all(&self, dst: SocketAddr) -> Vec<Arc<UdpPcb>> {
         let inner = self.0.read();
-        let list = inner.by_port.get(&dst.port());
-        let all = list.into_iter().flatten();
+        let port = inner.by_port.get(&dst.port());
+        let all = port.into_iter().flat_map(|port| &port.bound);
         all.filter(|p| is_on_all(p, dst)).map(Arc::clone).collect()
     }
 }
@@ -193,7 +279,7 @@ fn is_on_all(pcb: &UdpPcb, dst: SocketAddr) -> bool {
 /// Whether one datagram could match both, and one of them does not share.
 fn in_each_others_way(a: &UdpPcb, b: &UdpPcb) -> bool {
     let shared = a.shares && b.shares;
-    a.any == b.any && !shared && (a.any.is_some() || overlap(a.local.ip(), b.local.ip()))
+    !shared && overlap(a.local.ip(), b.local.ip())
 }
 
 fn overlap(a: IpAddr, b: IpAddr) -> bool {

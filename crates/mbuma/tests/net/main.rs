@@ -40,6 +40,7 @@ mod anycast;
 mod arp;
 mod autoconf;
 mod blocking;
+mod connected;
 mod discovery6;
 mod endpoints;
 mod forward;

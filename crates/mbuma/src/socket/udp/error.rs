@@ -10,7 +10,7 @@ use crate::drops::DropReason;
 use crate::ip::IcmpError;
 use crate::udp::UdpError;
 
-/// The error of binding a socket.
+/// The error of binding or connecting a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
@@ -29,6 +29,9 @@ pub enum BindError {
     /// There is no such interface.
     #[error("there is no such interface")]
     NoInterface,
+    /// There is no route to the peer of a socket that is to be connected.
+    #[error("there is no route to the peer")]
+    NoRoute,
 }
 
 impl From<BindError> for io::Error {
@@ -38,6 +41,7 @@ impl From<BindError> for io::Error {
             BindError::AddrNotAvailable => Errno::ADDRNOTAVAIL,
             BindError::NotAnAddress => Errno::INVAL,
             BindError::NoInterface => Errno::NODEV,
+            BindError::NoRoute => Errno::NETUNREACH,
         };
         errno.into()
     }
@@ -86,6 +90,9 @@ pub enum SendError {
     /// The destination is no address and port.
     #[error("the destination is not an address and a port")]
     BadDestination,
+    /// The socket has no peer to send to.
+    #[error("the socket has no peer: connect it, or name the destination")]
+    NotConnected,
     /// It does not fit an IP packet; or it must not be fragmented, and does not fit the link.
     #[error("the datagram is too big")]
     TooBig,
@@ -112,6 +119,7 @@ impl From<SendError> for io::Error {
         let errno = match e {
             SendError::BadSource => Errno::ADDRNOTAVAIL,
             SendError::BadDestination => Errno::INVAL,
+            SendError::NotConnected => Errno::DESTADDRREQ,
             SendError::TooBig => Errno::MSGSIZE,
             SendError::NoRoute => Errno::NETUNREACH,
             SendError::NoBufs => Errno::NOBUFS,

@@ -14,6 +14,11 @@ fn bind(table: &UdpTable, local: SocketAddr, any: Option<IfIndex>) -> Option<Arc
     table.insert(&pcb).then_some(pcb)
 }
 
+/// The flow of a datagram from B to this address.
+fn flow(addr: IpAddr, port: u16) -> Ends {
+    Ends::between(SocketAddr::new(addr, port), SocketAddr::new(B, 9)).unwrap()
+}
+
 /// Breaks if a datagram does not go to the socket with the most specific addresses.
 #[test]
 fn the_closest_socket_is_meant() {
@@ -26,7 +31,7 @@ fn the_closest_socket_is_meant() {
     )
     .unwrap();
     let any = bind(&table, ANY, Some(IF1)).unwrap();
-    let find = |addr, port, whose| table.lookup(SocketAddr::new(addr, port), whose);
+    let find = |addr, port, whose| table.lookup(&flow(addr, port), whose);
     let is = |found: Option<Arc<UdpPcb>>, pcb| found.is_some_and(|p| Arc::ptr_eq(&p, pcb));
     assert!(is(find(A, 1, Whose::Ours(IF1)), &a));
     assert!(is(find(B, 2, Whose::Ours(IF1)), &all));
@@ -73,10 +78,12 @@ fn every_free_port_is_found() {
     let table = table();
     let mut random = Random::from_seed(2);
     let count = usize::from(u16::MAX - FIRST_FREE_PORT) + 1;
-    for _ in 0..count {
+    for n in 0..count {
         let port = table.free_port(A, random.next_u32()).unwrap();
         assert!(port >= FIRST_FREE_PORT);
-        assert!(bind(&table, SocketAddr::new(A, port), None).is_some());
+        let pcb = bind(&table, SocketAddr::new(A, port), None).unwrap();
+        // A connected socket has its port too.
+        assert!(n % 2 == 0 || table.connect(&pcb, flow(A, port)));
     }
     assert_eq!(table.free_port(A, random.next_u32()), None);
     assert!(table.free_port(B, random.next_u32()).is_some());

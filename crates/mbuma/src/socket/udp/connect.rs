@@ -1,0 +1,88 @@
+//! A UDP socket with a peer: only the peer's datagrams arrive, and only errors about datagrams to it.
+//!
+//! Locks: the table, for each change of the peer (UDP_TABLE); the socket's peer (UDP).
+//! Sources: POSIX's `connect`, RFC 1122 section 4.1.3.3 and RFC 8085 section 5.2 (errors).
+
+use std::net::SocketAddr;
+
+use super::{BindError, Bound, IntoEndpoint, IntoPayload, SendError, UdpSocket};
+use crate::inet::Ends;
+
+impl UdpSocket {
+    /// Gives the socket a peer, instead of the one that it may have. From now on only datagrams of the peer arrive,
+    /// however many sockets share the port, and of the errors only those about datagrams to it: a peer that is not
+    /// there is reported by the next call that receives, as [`RecvError::Icmp`](super::RecvError::Icmp), which is
+    /// `ConnectionRefused` as an [`io::Error`](std::io::Error). Datagrams that came before stay in the queue. Nothing
+    /// is sent.
+    ///
+    /// A socket that is bound to all addresses gets one, that of the interface towards the peer, and with it no
+    /// broadcasts and groups.
+    ///
+    /// ```
+    /// use mbuma::socket::RecvError;
+    /// use mbuma::{Config, IcmpError, Stack};
+    ///
+    /// let stack = Stack::new(Config::from_system())?;
+    /// let server = stack.udp_bind("127.0.0.1:53")?;
+    /// let client = stack.udp_bind("0.0.0.0:0")?;
+    /// client.connect("127.0.0.1:53")?;
+    /// client.send_to_peer(b"question")?;
+    /// stack.poll(); // both are in this stack
+    /// let question = server.recv()?;
+    /// assert_eq!((question.src, client.peer_addr()), (client.local_addr(), Some(question.dst)));
+    ///
+    /// drop(server);
+    /// client.send_to_peer(b"another one")?;
+    /// stack.poll();
+    /// assert!(matches!(client.recv(), Err(RecvError::Icmp(e)) if e.kind == IcmpError::Port));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BindError::NotAnAddress`], also for port 0 and for the unspecified address; [`BindError::NoRoute`];
+    /// [`BindError::AddrNotAvailable`] if the socket has no address that can reach the peer: it has one of the other
+    /// version of IP, or is the socket for all datagrams of an interface; [`BindError::AddrInUse`] if another socket
+    /// with this address and port has this peer. Then nothing has changed.
+    pub fn connect(&self, peer: impl IntoEndpoint) -> Result<(), BindError> {
+        let peer = peer.into_endpoint().map_err(|_| BindError::NotAnAddress)?;
+        if peer.port() == 0 || peer.ip().is_unspecified() {
+            return Err(BindError::NotAnAddress);
+        }
+        let Bound { stack, pcb, .. } = &*self.0;
+        // Answers to another version of IP would not reach the socket.
+        if pcb.any.is_some() || pcb.local.is_ipv4() != peer.is_ipv4() {
+            return Err(BindError::AddrNotAvailable);
+        }
+        let local = self.source_to(peer).ok_or(BindError::NoRoute)?;
+        let flow = Ends::between(local, peer).ok_or(BindError::AddrNotAvailable)?;
+        let _giant = stack.0.enter_giant();
+        let connected = stack.0.udp.table.connect(pcb, flow);
+        connected.then_some(()).ok_or(BindError::AddrInUse)
+    }
+
+    /// Takes its peer away from the socket, which is then bound as before [`connect`](Self::connect); without a peer
+    /// nothing changes. Of sockets that share its port, it counts as the one that was bound last.
+    #[doc(alias = "AF_UNSPEC")]
+    pub fn disconnect(&self) {
+        let Bound { stack, pcb, .. } = &*self.0;
+        let _giant = stack.0.enter_giant();
+        stack.0.udp.table.disconnect(pcb);
+    }
+
+    /// The peer that the socket is connected to.
+    #[doc(alias = "getpeername")]
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.0.pcb.flow().map(|flow| flow.peer())
+    }
+
+    /// Sends a datagram to the peer: std's `send`. [`send_to`](Self::send_to) still sends to any address.
+    ///
+    /// # Errors
+    /// [`SendError::NotConnected`], or as [`send_to`](Self::send_to).
+    #[doc(alias = "send")]
+    pub fn send_to_peer(&self, payload: impl IntoPayload) -> Result<(), SendError> {
+        let flow = self.0.pcb.flow().ok_or(SendError::NotConnected)?;
+        let payload = payload.into_payload(self.0.stack.pool())?;
+        self.send_between(payload, flow.local(), flow.peer())
+    }
+}

@@ -79,6 +79,15 @@ impl<M: Ancillary> RecordBuf<M> {
         (self.hiwat.saturating_sub(self.charged), self.hiwat)
     }
 
+    pub(crate) fn hiwat(&self) -> usize {
+        self.hiwat
+    }
+
+    /// Sets the bytes that may be charged; the number of records is bounded by their charges alone from now on.
+    pub(crate) fn set_hiwat(&mut self, bytes: usize) {
+        (self.hiwat, self.records_max) = (bytes, usize::MAX);
+    }
+
     /// The first record.
     pub(crate) fn front(&self) -> Option<&QueuedRecord<M>> {
         self.queue.front()

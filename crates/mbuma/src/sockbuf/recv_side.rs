@@ -76,6 +76,25 @@ impl<M: Ancillary> RecvSide<M> {
         record
     }
 
+    /// Looks at the oldest message.
+    pub(crate) fn peek<R>(
+        &self,
+        giant: &Giant,
+        look: impl FnOnce(&QueuedRecord<M>) -> R,
+    ) -> Option<R> {
+        self.inner.lock(giant).buf.front().map(look)
+    }
+
+    /// The bytes that it may be charged.
+    pub(crate) fn hiwat(&self, giant: &Giant) -> usize {
+        self.inner.lock(giant).buf.hiwat()
+    }
+
+    /// Sets the bytes that it may be charged, which is from now on the only bound. Messages that wait stay.
+    pub(crate) fn set_hiwat(&self, giant: &Giant, bytes: usize) {
+        self.inner.lock(giant).buf.set_hiwat(bytes);
+    }
+
     /// Removes the waker of a future.
     pub(crate) fn forget(&self, giant: &Giant, id: FutureId) {
         let old = self.inner.lock(giant).readers.forget(Want::Read, id);

@@ -31,6 +31,7 @@ mod groups;
 mod multicast;
 mod options;
 mod payload;
+mod recv_buffer;
 
 pub use self::error::{BindError, RecvError, SendError};
 pub use self::payload::IntoPayload;
@@ -232,11 +233,17 @@ impl UdpSocket {
     ) -> Result<Datagram, RecvError> {
         let Bound { stack, pcb, .. } = &*self.0;
         let giant = stack.0.giant();
-        if let Some(record) = pcb.queue.pop(giant, for_data) {
-            return Ok(record.into());
+        match pcb.queue.pop(giant, for_data) {
+            Some(record) => Ok(record.into()),
+            None => Err(self.oldest_error(for_errors)),
         }
-        let error = pcb.errors.pop(giant, for_errors);
-        Err(error.map_or(RecvError::WouldBlock, |record| RecvError::Icmp(record.with)))
+    }
+
+    /// The oldest error, or that there is none.
+    fn oldest_error(&self, waiting: Option<WaitBy<'_>>) -> RecvError {
+        let Bound { stack, pcb, .. } = &*self.0;
+        let error = pcb.errors.pop(stack.0.giant(), waiting);
+        error.map_or(RecvError::WouldBlock, |record| RecvError::Icmp(record.with))
     }
 
     /// As [`UdpSocket::send_to`]. It is ready at once: a socket keeps no outgoing datagram. If an interface's queue is

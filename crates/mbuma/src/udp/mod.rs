@@ -43,10 +43,14 @@ pub struct Datagram {
 impl Datagram {
     /// Copies the payload to `buf`, as far as it fits; the number of bytes, and the sender.
     pub(crate) fn copy_to(&self, buf: &mut [u8]) -> (usize, SocketAddr) {
-        let n = self.payload.len().min(buf.len());
-        self.payload.copy_to(0, &mut buf[..n]);
-        (n, self.src)
+        (copy(&self.payload, buf), self.src)
     }
+}
+
+fn copy(payload: &Chain, buf: &mut [u8]) -> usize {
+    let n = payload.len().min(buf.len());
+    payload.copy_to(0, &mut buf[..n]);
+    n
 }
 
 /// The fields of a datagram while it waits, beside its bytes.
@@ -68,6 +72,13 @@ impl Arrived {
 }
 
 impl Ancillary for Arrived {}
+
+impl QueuedRecord<Arrived> {
+    /// As [`Datagram::copy_to`].
+    pub(crate) fn copy_to(&self, buf: &mut [u8]) -> (usize, SocketAddr) {
+        (copy(&self.data, buf), self.with.ends.peer())
+    }
+}
 
 impl From<QueuedRecord<Arrived>> for Datagram {
     fn from(record: QueuedRecord<Arrived>) -> Self {

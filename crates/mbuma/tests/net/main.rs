@@ -59,6 +59,7 @@ mod neighbours6;
 mod points;
 mod points6;
 mod readiness;
+mod recv_buffer;
 mod router6;
 mod routes;
 mod shapes;

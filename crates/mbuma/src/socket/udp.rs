@@ -32,6 +32,7 @@ mod multicast;
 mod options;
 mod payload;
 mod recv_buffer;
+mod segmented;
 
 pub use self::error::{BindError, RecvError, SendError};
 pub use self::payload::IntoPayload;
@@ -292,6 +293,19 @@ impl UdpSocket {
         src: SocketAddr,
         dst: SocketAddr,
     ) -> Result<(), SendError> {
+        let ends = self.checked(&payload, src, dst)?;
+        let (stack, pcb, link) = (&self.0.stack.0, &self.0.pcb, self.link_to(dst));
+        let sent = stack.enter(|batch| udp::output::run(batch, pcb, payload, &ends, link));
+        sent.map_err(SendError::from)
+    }
+
+    /// The ends of a datagram that the socket may send.
+    fn checked(
+        &self,
+        payload: &Chain,
+        src: SocketAddr,
+        dst: SocketAddr,
+    ) -> Result<Ends, SendError> {
         let giant = self.0.stack.0.enter_giant();
         if !self.may_send_from(src, dst) {
             return Err(SendError::BadSource);
@@ -301,12 +315,10 @@ impl UdpSocket {
         if dst.port() == 0 || dst.ip().is_unspecified() {
             return Err(SendError::BadDestination);
         }
-        if payload.len() > udp::output::payload_max(&ends) {
-            return Err(SendError::TooBig);
+        match payload.len() > udp::output::payload_max(&ends) {
+            true => Err(SendError::TooBig),
+            false => Ok(ends),
         }
-        let (stack, pcb, link) = (&self.0.stack.0, &self.0.pcb, self.link_to(dst));
-        let sent = stack.enter(|batch| udp::output::run(batch, pcb, payload, &ends, link));
-        sent.map_err(SendError::from)
     }
 
     /// Sends a datagram from the bound address; if the socket is bound to all addresses, from that of the interface

@@ -1,10 +1,12 @@
 //! Handles received datagrams, and ICMP errors about sent ones.
 //!
-//! Invariants: each packet ends delivered or dropped. If a device has merged several datagrams of one flow into one
-//! packet (`tso_segsz`), they are delivered one by one. Locks: none held over a call. Sources: RFC 768, RFC 1122
-//! section 4.1.
+//! Invariants: each packet ends delivered or dropped. If a device, or a sender in memory, has merged several datagrams
+//! of one flow into one packet (`tso_segsz`), they are delivered one by one, unless the socket takes them together.
+//! Locks: none held over a call. Sources: RFC 768, RFC 1122 section 4.1.
 
 use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::sync::atomic::Ordering;
 
 use mbuf::{Chain, Csum, Packet, PullupError};
 use wire::{ALL_SYSTEMS, IpProto, UdpHeader};
@@ -130,8 +132,15 @@ fn deliver(
     ends: &Ends,
 ) -> bool {
     packet.trim_front(ip.header_len + UdpHeader::LEN);
-    let each = usize::from(packet.header().tso_segsz);
+    let segsz = packet.header().tso_segsz;
     let mut rest = packet.into_chain();
+    let mut with = Arrived::new(ends, ip.ttl, ip.tos);
+    let is_one = usize::from(segsz) >= rest.len();
+    if segsz != 0 && !is_one && pcb.takes_merged.load(Ordering::Relaxed) {
+        with.segsz = NonZeroU16::new(segsz);
+        return push(batch, pcb, rest, with);
+    }
+    let each = usize::from(segsz);
     let mut taken = false;
     loop {
         let whole = each == 0 || rest.len() <= each;
@@ -141,7 +150,7 @@ fn deliver(
             rest.take_front(each)
         };
         let Ok(piece) = piece else { break };
-        taken |= push(batch, pcb, piece, Arrived::new(ends, ip.ttl, ip.tos));
+        taken |= push(batch, pcb, piece, with);
         if whole {
             break;
         }

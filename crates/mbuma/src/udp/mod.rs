@@ -10,6 +10,7 @@
 //! Sources: RFC 768, RFC 1122 section 4.1, RFC 6056 (ports).
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::num::NonZeroU16;
 
 use kern::Random;
 use mbuf::Chain;
@@ -24,8 +25,9 @@ pub(crate) mod output;
 pub(crate) mod pcb;
 pub(crate) mod send_options;
 
-/// A datagram that arrived (RFC 768).
+/// A datagram that arrived (RFC 768), or several of one sender.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Datagram {
     /// The sender.
     pub src: SocketAddr,
@@ -38,6 +40,10 @@ pub struct Datagram {
     /// Its traffic class; the lower two bits are ECN's (RFC 3168). If it came in fragments: that of one of them.
     #[doc(alias = "IP_RECVTOS")]
     pub traffic_class: u8,
+    /// Bytes of each datagram in `payload`, of which the last one may be shorter; at least 1. It is the length of the
+    /// payload, which is one datagram, unless the socket asked for [several](crate::UdpSocket::set_recv_segmented).
+    #[doc(alias = "UDP_GRO")]
+    pub segment_size: usize,
 }
 
 impl Datagram {
@@ -54,11 +60,13 @@ fn copy(payload: &Chain, buf: &mut [u8]) -> usize {
 }
 
 /// The fields of a datagram while it waits, beside its bytes.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrived {
     ends: Ends,
     ttl: u8,
     traffic_class: u8,
+    /// Bytes of each datagram, if there are several.
+    segsz: Option<NonZeroU16>,
 }
 
 impl Arrived {
@@ -67,6 +75,7 @@ impl Arrived {
             ends: *ends,
             ttl,
             traffic_class,
+            segsz: None,
         }
     }
 }
@@ -86,13 +95,16 @@ impl From<QueuedRecord<Arrived>> for Datagram {
             ends,
             ttl,
             traffic_class,
+            segsz,
         } = record.with;
+        let len = record.data.len();
         Self {
             src: ends.peer(),
             dst: ends.local(),
             payload: record.data,
             ttl,
             traffic_class,
+            segment_size: segsz.map_or(len.max(1), |each| each.get().into()),
         }
     }
 }

@@ -9,14 +9,14 @@
 use std::net::IpAddr;
 
 use mbuf::{Chain, Csum, NoBufs, Packet};
-use wire::{Checksum, IpProto, Ipv4Header, UdpHeader};
+use wire::{Checksum, EtherHeader, IpProto, Ipv4Header, UdpHeader};
 
 use super::pcb::UdpPcb;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::IfIndex;
 use crate::inet::Ends;
-use crate::ip::{self, ToGroup};
+use crate::ip::{self, Service, ToGroup};
 use crate::network::{self, SendVia, UpperHeader};
 
 /// Bytes that fit one datagram: IPv4's length counts its own header.
@@ -40,24 +40,78 @@ pub(crate) fn run(
     ends: &Ends,
     link: Option<IfIndex>,
 ) -> Result<(), DropReason> {
+    let len = payload.len();
+    let (packet, header) = begin(batch, pcb, payload, ends, len)?;
+    match ends.peer().ip().is_multicast() {
+        true => to_group(batch, pcb, packet, ends, link, upper(header)),
+        false => route(batch, pcb, packet, ends, pcb.send.service(), upper(header)),
+    }
+}
+
+/// Sends the payload to one host as datagrams of `segsz` bytes, in one packet, which the device cuts or
+/// [`offload`](crate::device::offload). Routers must not fragment them: the ids of the pieces, which count on from the
+/// packet's, would come again (RFC 6864 4.1).
+pub(crate) fn run_merged(
+    batch: &mut Batch<'_>,
+    pcb: &UdpPcb,
+    payload: Chain,
+    ends: &Ends,
+    segsz: u16,
+) -> Result<(), DropReason> {
+    let longest = payload.len().min(segsz.into());
+    let (mut packet, header) = begin(batch, pcb, payload, ends, longest)?;
+    packet.header_mut().tso_segsz = segsz;
+    let service = Service {
+        df: true,
+        ..pcb.send.service()
+    };
+    route(batch, pcb, packet, ends, service, upper(header))
+}
+
+/// Bytes of the largest datagram that the path to its destination carries whole, as far as is known; none without a
+/// route.
+pub(crate) fn whole_max(batch: &Batch<'_>, ends: &Ends) -> Option<usize> {
+    if network::is_local(batch.stack, ends.peer().ip()) {
+        return Some(payload_max(ends));
+    }
+    let ifp = network::egress(batch.stack, ends.peer())?.ifp;
+    let (mtu, reported) = match ends {
+        Ends::V4(_) => (ifp.mtu(), None),
+        Ends::V6(pair, zone) => {
+            let (paths, peer) = (&batch.stack.path_mtus, pair.peer.into());
+            (ifp.mtu6(), paths.get(IpProto::UDP, peer, *zone, batch.now))
+        }
+    };
+    let mtu = reported.map_or(mtu, |path| mtu.min(path.into()));
+    Some(mtu.saturating_sub(network::udp_headers_len(ends) - EtherHeader::LEN))
+}
+
+/// A packet without its headers, and UDP's header; its longest datagram has `longest` bytes.
+fn begin(
+    batch: &Batch<'_>,
+    pcb: &UdpPcb,
+    payload: Chain,
+    ends: &Ends,
+    longest: usize,
+) -> Result<(Packet, UdpHeader), DropReason> {
     let header = header(&payload, ends);
     let Ok(packet) = build(batch, pcb, payload, ends) else {
         batch.stack.drops.count(DropReason::TxNoBufs);
         return Err(DropReason::TxNoBufs);
     };
     if let Ends::V6(pair, _) = ends {
-        let (sent, len) = (&batch.stack.ip6.sent_long, header.len().into());
+        let (sent, len) = (&batch.stack.ip6.sent_long, UdpHeader::LEN + longest);
         sent.note(pair.peer, IpProto::UDP, pair.ports(), len);
     }
-    let upper = UpperHeader {
+    Ok((packet, header))
+}
+
+fn upper(header: UdpHeader) -> UpperHeader<impl FnOnce(&mut [u8])> {
+    UpperHeader {
         len: UdpHeader::LEN,
-        emit: |room: &mut [u8]| {
+        emit: move |room: &mut [u8]| {
             header.emit(room);
         },
-    };
-    match ends.peer().ip().is_multicast() {
-        true => to_group(batch, pcb, packet, ends, link, upper),
-        false => route(batch, pcb, packet, ends, upper),
     }
 }
 
@@ -81,9 +135,10 @@ fn route<F: FnOnce(&mut [u8])>(
     pcb: &UdpPcb,
     packet: Packet,
     ends: &Ends,
+    service: Service,
     upper: UpperHeader<F>,
 ) -> Result<(), DropReason> {
-    let (to, service) = (ends.peer().ip(), pcb.send.service());
+    let to = ends.peer().ip();
     let Some(mut kept) = pcb.route.try_lock().filter(|_| !is_for_many(to)) else {
         return network::output(batch, packet, ends, service, SendVia::Route(None), upper);
     };
@@ -97,7 +152,7 @@ fn route<F: FnOnce(&mut [u8])>(
 }
 
 /// The route to these destinations also depends on the source address.
-fn is_for_many(to: IpAddr) -> bool {
+pub(crate) fn is_for_many(to: IpAddr) -> bool {
     match to {
         IpAddr::V4(to) => to.is_broadcast() || to.is_multicast(),
         IpAddr::V6(to) => to.is_multicast(),

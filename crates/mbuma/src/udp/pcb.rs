@@ -19,6 +19,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use kern::prim::{Mutex, RmLock};
 use kern::{LockClass, Random, SeededState, order};
@@ -55,6 +56,8 @@ pub(crate) struct UdpPcb {
     pub(crate) shares: bool,
     /// The flow of a connected socket.
     flow: Mutex<Option<Ends>>,
+    /// Takes datagrams that came as one packet together.
+    pub(crate) takes_merged: AtomicBool,
     pub(crate) queue: RecvSide<Arrived>,
     pub(crate) errors: RecvSide<UdpError>,
     pub(crate) send: SendOptions,
@@ -71,6 +74,7 @@ impl UdpPcb {
             any,
             shares: false,
             flow: Mutex::new(&PEER, None),
+            takes_merged: AtomicBool::new(false),
             queue,
             errors,
             send: SendOptions::new(),

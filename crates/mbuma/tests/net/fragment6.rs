@@ -581,7 +581,7 @@ fn p3_a_report_about_a_datagram_is_believed_if_we_sent_it() {
 }
 
 /// A router's report about a frame of ours: `mtu` is what fits.
-fn too_big(frame: &[u8], mtu: u32) -> Vec<u8> {
+pub(crate) fn too_big(frame: &[u8], mtu: u32) -> Vec<u8> {
     let message = Icmp6Message::PacketTooBig { mtu };
     let quote = &frame[14..frame.len().min(14 + 1232)];
     crate::frames6::icmp6_frame(PEER6, US6, 64, message, quote)

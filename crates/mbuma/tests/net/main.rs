@@ -62,6 +62,7 @@ mod readiness;
 mod recv_buffer;
 mod router6;
 mod routes;
+mod segmented;
 mod shapes;
 mod shared_ports;
 mod transport6;

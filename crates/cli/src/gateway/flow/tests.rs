@@ -1,8 +1,8 @@
 use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
 
 use kern::Time;
-use mbuf::{Chain, Live, MbufPool, PoolConfig};
-use mbuma::socket::Datagram;
+use mbuf::Live;
+use mbuma::{Config, Stack};
 
 use super::super::question::{ANSWER_WAIT, Question};
 use super::super::quote::{KEPT_WHOLE_MAX, QUOTED_MAX};
@@ -41,26 +41,21 @@ fn flows_end_when_they_should() {
 #[test]
 fn large_datagrams_are_not_kept() {
     // Breaks when thousands of idle flows keep all clusters from being used.
-    let pool = MbufPool::new(PoolConfig::default()).expect("address space");
+    let stack = Stack::new(Config::from_system()).expect("buffers");
+    let socket = stack.udp_bind("127.0.0.1:53").expect("the port is free");
     for len in [0, 100, 1400, 60_000] {
-        let bytes = vec![7; len];
-        let payload = Chain::from_slice(&pool, &bytes).expect("buffers");
-        let (src, dst, ttl) = (ENDS.guest, ENDS.remote, 64);
+        let sent = socket.send_to(&vec![7; len], socket.local_addr());
+        sent.expect("it leads to the stack itself");
+        stack.poll();
+        let datagram = socket.recv().expect("it has arrived");
         let mut flow = Flow::new(ENDS, question(None), Time::ZERO);
-        flow.remember(
-            &pool,
-            Datagram {
-                src,
-                dst,
-                payload,
-                ttl,
-                traffic_class: 0,
-            },
-        );
+        flow.remember(stack.pool(), datagram);
         let kept = flow.unanswered.take().expect("it was just remembered");
         assert!(kept.payload.pinned() <= KEPT_WHOLE_MAX, "{len}");
         assert_eq!(kept.payload.to_vec(), vec![7; kept.payload.len()]);
         assert!(kept.payload.len() == len || kept.payload.len() == QUOTED_MAX);
     }
+    let pool = stack.pool().clone();
+    drop((socket, stack));
     assert_eq!(pool.live(), Live::NONE);
 }

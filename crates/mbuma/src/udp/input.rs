@@ -55,7 +55,11 @@ pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, mut packet: Packet, from: &
 fn to_each(batch: &mut Batch<'_>, mut packet: Packet, ip: &Received<'_>, ends: &Ends) {
     let mut sockets = batch.stack.udp.table.lookup_all(ends.local());
     if sockets.is_empty() {
-        return batch.drop(packet, DropReason::UdpNoSocket);
+        return match network::is_local(batch.stack, ends.peer().ip()) {
+            // What this stack sends to all stations, as a DHCP server does, it hears itself, and may want none of it.
+            true => batch.delivered(),
+            false => batch.drop(packet, DropReason::UdpNoSocket),
+        };
     }
     sockets.retain(|pcb| wants(batch, pcb, ip, ends));
     let Some(last) = sockets.pop() else {

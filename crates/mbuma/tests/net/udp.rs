@@ -258,6 +258,12 @@ fn from_no_address() {
         parse_udp(&frame),
         (at(US, 67), at(everybody, 68), b"offer".to_vec())
     );
+    // The server's own stack hears it as well, and has no client.
+    assert_eq!(lab.dropped(DropReason::UdpNoSocket), 0);
+    let fields = from_peer(everybody, IpProto::UDP);
+    let another = ip(&fields, &udp(at(PEER, 67), at(everybody, 68), b"offer"));
+    lab.give(&ether(MacAddr::BROADCAST, EtherType::IPV4, &another));
+    assert_eq!(lab.dropped(DropReason::UdpNoSocket), 1);
     drop(server);
     lab.done();
 }

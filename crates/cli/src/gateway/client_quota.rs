@@ -1,7 +1,8 @@
-//! How many clients of published TCP ports are served at once.
+//! How many clients of published and outward TCP ports are served at once.
 //!
-//! Each takes a descriptor and a connection of the stack. Clients come from outside, and the guest's server may keep
-//! them open: without a bound they would take all descriptors, and the guest could open no connection of its own.
+//! One of a published port takes a descriptor and a connection of the stack, one of an outward port two descriptors.
+//! Clients come from outside, and the guest's server may keep them open: without a bound they would take all
+//! descriptors, and the guest could open no connection of its own.
 //!
 //! Locks: none. The count is Relaxed: it orders nothing, and only worker 0 adds to it.
 
@@ -12,16 +13,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// opens.
 const KEPT_SHARE: usize = 4;
 
-/// The clients of all published ports.
+/// The clients of all ports.
 #[derive(Clone, Debug)]
 pub(super) struct ClientQuota {
     served: Arc<AtomicUsize>,
     max: usize,
 }
 
-/// The place that a client has in the quota, until it is dropped.
+/// The places that a client has in the quota, until it is dropped.
 #[derive(Debug)]
-pub(super) struct ClientSlot(Arc<AtomicUsize>);
+pub(super) struct ClientSlot {
+    served: Arc<AtomicUsize>,
+    places: usize,
+}
 
 impl ClientQuota {
     /// For a gateway that may have so many connections.
@@ -32,24 +36,25 @@ impl ClientQuota {
         }
     }
 
-    /// Clients at most.
+    /// Places at most.
     pub(super) fn max(&self) -> usize {
         self.max
     }
 
-    /// A place for one more client, if there is one.
-    pub(super) fn slot(&self) -> Option<ClientSlot> {
-        if self.served.load(Ordering::Relaxed) >= self.max {
+    /// A slot for one more client, which takes so many descriptors, if there are as many places.
+    pub(super) fn slot(&self, places: usize) -> Option<ClientSlot> {
+        if self.served.load(Ordering::Relaxed) + places > self.max {
             return None;
         }
-        self.served.fetch_add(1, Ordering::Relaxed);
-        Some(ClientSlot(Arc::clone(&self.served)))
+        self.served.fetch_add(places, Ordering::Relaxed);
+        let served = Arc::clone(&self.served);
+        Some(ClientSlot { served, places })
     }
 }
 
 impl Drop for ClientSlot {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.served.fetch_sub(self.places, Ordering::Relaxed);
     }
 }
 
@@ -61,10 +66,22 @@ mod tests {
     fn a_quarter_is_kept_and_places_come_back() {
         // Breaks when clients from outside may take every descriptor, or a client that left keeps its place.
         let quota = ClientQuota::new(48);
-        let mut slots: Vec<_> = (0..36).map_while(|_| quota.slot()).collect();
+        let mut slots: Vec<_> = (0..36).map_while(|_| quota.slot(1)).collect();
         assert_eq!(slots.len(), 36);
-        assert!(quota.slot().is_none() && quota.clone().slot().is_none());
+        assert!(quota.slot(1).is_none() && quota.clone().slot(1).is_none());
         slots.pop();
-        assert!(quota.slot().is_some_and(|_| quota.slot().is_none()));
+        assert!(quota.slot(2).is_none());
+        assert!(quota.slot(1).is_some_and(|_| quota.slot(1).is_none()));
+    }
+
+    #[test]
+    fn a_client_with_two_descriptors_takes_two_places() {
+        // Breaks when clients of outward ports take the descriptors of the guest's own connections.
+        let quota = ClientQuota::new(48);
+        let slots: Vec<_> = (0..36).map_while(|_| quota.slot(2)).collect();
+        assert_eq!(slots.len(), 18);
+        assert!(quota.slot(1).is_none());
+        drop(slots);
+        assert!(quota.slot(36).is_some());
     }
 }

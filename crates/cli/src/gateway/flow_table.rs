@@ -7,16 +7,18 @@
 //! |---|---|
 //! | the guest's own, a descriptor each | 4,096 of each version of IP |
 //! | questions to name servers, a descriptor each | 1,024 |
-//! | clients of a published or outward port | a share of 4,096, the same for each port; 256 at least |
+//! | clients of outward ports, which are the guest's programs, a descriptor each | 4,096 |
+//! | clients of a published port | a share of 4,096, the same for each port; 256 at least |
 //!
-//! Where the limit on descriptors is low, the first three groups have a part of it ([`OWN_SHARE`]), so that datagrams
-//! to many addresses leave descriptors for TCP connections.
+//! Where the limit on descriptors is low, the groups with a descriptor each have a part of it ([`OWN_SHARE`]), so that
+//! datagrams to many addresses leave descriptors for TCP connections.
 //!
 //! ```text
 //!   group:  oldest -> flow <-> flow <-> flow <- newest      a flow that is used becomes the newest
 //! ```
 //!
-//! Invariants: a flow is in one group's list, in `by_ends`, and, if it came through a published port, in `by_client`.
+//! Invariants: a flow is in one group's list, in `by_ends`, and, if it came through a published or outward port, in
+//! `by_client`.
 //! Locks: none.
 
 use std::collections::HashMap;
@@ -28,11 +30,11 @@ use super::flow::{Flow, FlowEnds, Outlet};
 use super::table::{SourceKind, Table, Token};
 use crate::sys::pktinfo::DatagramClient;
 
-/// Flows of one version of IP that the guest opened, at most.
+/// Flows of one version of IP that the guest opened, at most; and of its loopback.
 const OWN_MAX: usize = 4096;
 /// Questions to name servers at most.
 const QUESTIONS_MAX: usize = 1024;
-/// One part in so many of the descriptors may be held by flows of one version of IP, and by questions.
+/// One part in so many of the descriptors may be held by each of these, and by questions.
 const OWN_SHARE: usize = 16;
 const QUESTIONS_SHARE: usize = 32;
 /// Flows of a group at least, however few descriptors there are.
@@ -41,11 +43,12 @@ const GROUP_LEAST: usize = 4;
 const CLIENTS_MAX: usize = 4096;
 const CLIENTS_LEAST: usize = 256;
 
-/// The index of a group: the first three, and then one for each published port.
+/// The index of a group: the first four, and then one for each port.
 const OWN: usize = 0;
 const OWN_V6: usize = 1;
 const QUESTIONS: usize = 2;
-const FIRST_PORT: usize = 3;
+const OUTWARD: usize = 3;
+const FIRST_PORT: usize = 4;
 
 /// The flows.
 pub(super) struct FlowTable {
@@ -85,7 +88,7 @@ impl FlowTable {
             flows: Table::new(SourceKind::Flow),
             by_ends: HashMap::new(),
             by_client: HashMap::new(),
-            groups: vec![own(), own(), group(QUESTIONS_MAX, QUESTIONS_SHARE)],
+            groups: vec![own(), own(), group(QUESTIONS_MAX, QUESTIONS_SHARE), own()],
             links: Vec::new(),
         }
     }
@@ -104,13 +107,20 @@ impl FlowTable {
         self.flows.iter().map(|(_, flow)| flow)
     }
 
-    /// Those of the guest at this address.
+    /// Those of the guest at one of these addresses.
     pub(super) fn of_guest(&self, addrs: &[IpAddr]) -> Vec<Token> {
-        let its = self
-            .flows
-            .iter()
-            .filter(|(_, flow)| addrs.contains(&flow.ends.guest.ip()));
-        its.map(|(token, _)| token).collect()
+        self.such(|flow| addrs.contains(&flow.ends.guest.ip()))
+    }
+
+    /// Those of the clients of a published or outward port.
+    pub(super) fn of_port(&self, port: usize) -> Vec<Token> {
+        let is_its = |(its, _): (usize, DatagramClient)| its == port;
+        self.such(|flow| flow.outlet.client().is_some_and(is_its))
+    }
+
+    fn such(&self, is_such: impl Fn(&Flow) -> bool) -> Vec<Token> {
+        let such = self.flows.iter().filter(|(_, flow)| is_such(flow));
+        such.map(|(token, _)| token).collect()
     }
 
     /// How many there are.
@@ -145,12 +155,6 @@ impl FlowTable {
     pub(super) fn make_room(&mut self, ends: &FlowEnds, outlet: &Outlet) -> Option<Flow> {
         let group = self.groups.get(group_of(ends, outlet))?;
         let oldest = group.oldest.filter(|_| group.len >= group.max)?;
-        self.remove(oldest)
-    }
-
-    /// Takes out the oldest flow of a published port's clients.
-    pub(super) fn remove_oldest_of(&mut self, port: usize) -> Option<Flow> {
-        let oldest = self.groups.get(FIRST_PORT + port)?.oldest?;
         self.remove(oldest)
     }
 
@@ -241,7 +245,8 @@ fn group_of(ends: &FlowEnds, outlet: &Outlet) -> usize {
         Outlet::Own(_) if ends.remote.is_ipv6() => OWN_V6,
         Outlet::Own(_) => OWN,
         Outlet::Resolver(_) => QUESTIONS,
-        Outlet::Inlet { index, .. } | Outlet::Loopback { index, .. } => FIRST_PORT + index,
+        Outlet::Loopback { .. } => OUTWARD,
+        Outlet::Inlet { index, .. } => FIRST_PORT + index,
     }
 }
 

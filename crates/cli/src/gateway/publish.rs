@@ -58,6 +58,16 @@ pub(super) enum ListenerTarget {
     HostLoopback(u16),
 }
 
+impl ListenerTarget {
+    /// The descriptors that a client takes.
+    fn descriptors(&self) -> usize {
+        match self {
+            ListenerTarget::Guest(_) => 1,
+            ListenerTarget::HostLoopback(_) => 2,
+        }
+    }
+}
+
 /// The addresses at which the guest's server may listen.
 pub(super) struct GuestServer {
     /// The address to try first.
@@ -159,7 +169,7 @@ impl Listener {
 
     /// Accepts the next client of the kernel's queue.
     pub(super) fn accept(&self, shared: &mut Shared) -> Accepted {
-        let Some(slot) = self.quota.slot() else {
+        let Some(slot) = self.quota.slot(self.leads_to.descriptors()) else {
             self.note_quota(shared);
             return self.later(shared);
         };
@@ -195,8 +205,9 @@ impl Listener {
         let now = shared.now();
         shared.notices.say(now, notice::Subject::Clients, || {
             format!(
-                "published ports have {} clients, as many as the limit on open files allows: further clients wait. \
-                 Raise the hard limit, which `ulimit -Hn` shows (`LimitNOFILE=` of systemd, `nofile` of limits.conf)",
+                "clients of ports have {} descriptors, as many as the limit on open files allows: further clients \
+                 wait. Raise the hard limit, which `ulimit -Hn` shows (`LimitNOFILE=` of systemd, `nofile` of \
+                 limits.conf)",
                 self.quota.max()
             )
         });

@@ -231,7 +231,7 @@ fn services(
     Ok(services)
 }
 
-/// The most clients of published ports.
+/// The most clients of ports.
 fn client_quota() -> ClientQuota {
     // If the limit can't be read, the kernel reports when no descriptor is left.
     let descriptors = limits::descriptors();

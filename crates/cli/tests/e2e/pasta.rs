@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use crate::common::needs::{guests, ip6, programs, root};
 use crate::common::test_host::ip;
-use crate::common::{MBUMA, Running, Scratch, program, wait_until};
+use crate::common::{MBUMA, Running, Scratch, program, wait_until, with_descriptors};
 use crate::ip6::make_neighbour6;
 
 /// A host with a neighbour, `far`, and an interface more, `second`; and a network namespace without a network, `blue`.
@@ -356,4 +356,47 @@ fn pasta_runs_a_command_or_a_shell() {
     command.env("SHELL", "/bin/true").arg("-q");
     assert_eq!(Running::start(command).finish().code, Some(0));
     drop((near, far));
+}
+
+/// A program for a guest: datagrams from many sockets, and then as many connections as its loopback takes, to the port
+/// of the host that its argument names; and one connection to the neighbour.
+const OUTWARD_FLOOD: &str = "
+import select, socket, sys
+port = int(sys.argv[1])
+for _ in range(300):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.sendto(b'x', ('127.0.0.1', port))
+    s.close()
+held = []
+for _ in range(150):
+    s = socket.create_connection(('127.0.0.1', port), 10)
+    held.append(s)
+print('held')
+sys.stdin.readline()
+socket.create_connection(('198.51.100.2', 8000), 10)
+print('connected')
+";
+
+#[test]
+fn clients_of_outward_ports_leave_descriptors() {
+    // Breaks when programs of the guest that send datagrams to the host's loopback from many ports, or hold connections
+    // to it, take the descriptors of all other connections.
+    needs!(guests(), root(), ip6(), programs(&["python3"]));
+    on_test_host!();
+    let host = PastaHost::new();
+    let far = far_server();
+    let sink = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let port = sink.local_addr().expect("bound").port();
+    let server = std::net::TcpListener::bind(("127.0.0.1", port)).expect("free for TCP too");
+    let port = port.to_string();
+    let mut command = program(&host.pasta);
+    command.args(["-t", "none", "-u", "none", "-T", &port, "-U", &port]);
+    command.args(["python3", "-I", "-S", "-u", "-c", OUTWARD_FLOOD, &port]);
+    let mut running = Running::start(with_descriptors(256, &command));
+    running.wait_for("held");
+    running.wait_for_complaint("clients of ports have 192 descriptors");
+    running.say("");
+    running.wait_for("connected");
+    assert_eq!(running.finish().code, Some(0));
+    drop((server, far));
 }

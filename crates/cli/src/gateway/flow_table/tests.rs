@@ -5,7 +5,9 @@ use kern::{Random, Time};
 
 use super::super::flow::{Flow, FlowEnds, Outlet};
 use super::super::question::Question;
-use super::{CLIENTS_LEAST, CLIENTS_MAX, FIRST_PORT, FlowTable, OWN, OWN_MAX, OWN_V6, QUESTIONS};
+use super::{
+    CLIENTS_LEAST, CLIENTS_MAX, FIRST_PORT, FlowTable, OUTWARD, OWN, OWN_MAX, OWN_V6, QUESTIONS,
+};
 use crate::sys::pktinfo::DatagramClient;
 
 fn addr(n: u32) -> SocketAddr {
@@ -48,6 +50,12 @@ fn outlet(group: usize, n: u32) -> Outlet {
             asked: None,
             others: 0,
         }),
+        // Behind the ports that are published.
+        OUTWARD => Outlet::Loopback {
+            socket: socket(),
+            index: 1,
+            client: addr(n),
+        },
         port => Outlet::Inlet {
             index: port - FIRST_PORT,
             client: client(n),
@@ -120,22 +128,24 @@ fn it_does_what_lists_by_age_would() {
         let mut random = Random::from_seed(seed);
         let mut table = FlowTable::new(usize::MAX);
         table.add_port();
+        table.add_port();
         let max = 8;
         table.groups.iter_mut().for_each(|group| group.max = max);
-        let mut model = [const { VecDeque::new() }; 4];
+        let mut model = [const { VecDeque::new() }; 5];
         for step in 0..3000 {
-            let group = random.below(4) as usize;
+            let group = random.below(5) as usize;
             let n = random.below(24) as u32;
             let list: &mut VecDeque<u32> = &mut model[group];
             let at = list.iter().position(|have| *have == n);
             let token = table.between(&ends(group, n));
             assert_eq!(token.is_some(), at.is_some(), "seed {seed}, step {step}");
             // A client that comes back after its flow ended finds none, and not the one that ended.
-            let of_client = table.of_client(0, client(n));
-            assert!(
-                group != FIRST_PORT || of_client == token,
-                "seed {seed}, step {step}"
-            );
+            let of_client = match group {
+                FIRST_PORT => table.of_client(0, client(n)),
+                OUTWARD => table.of_client(1, client(n)),
+                _ => token,
+            };
+            assert_eq!(of_client, token, "seed {seed}, step {step}");
             match (token.zip(at), random.below(4)) {
                 (Some((token, at)), 0) => {
                     list.remove(at);
@@ -156,6 +166,8 @@ fn it_does_what_lists_by_age_would() {
                 }
             }
             assert_eq!(table.len(), model.iter().map(VecDeque::len).sum::<usize>());
+            let of_ports = [table.of_port(0), table.of_port(1)].map(|flows| flows.len());
+            assert_eq!(of_ports, [model[FIRST_PORT].len(), model[OUTWARD].len()]);
         }
         table.clear();
         assert_eq!((table.len(), table.iter().count()), (0, 0));
@@ -165,11 +177,12 @@ fn it_does_what_lists_by_age_would() {
 
 #[test]
 fn quotas_fit_descriptors() {
-    // Breaks when flows and questions, which hold a descriptor each, leave too few descriptors for TCP connections, of
-    // which clients of published ports may have three in four.
+    // Breaks when flows, of outward ports too, and questions, which hold a descriptor each, leave too few descriptors
+    // for TCP connections, of which clients of published ports may have three in four.
     for descriptors in [256, 1024, 4096, 1 << 20] {
         let mut table = FlowTable::new(descriptors);
-        for group in [OWN, OWN_V6, QUESTIONS] {
+        (0..64).for_each(|_| table.add_port());
+        for group in [OWN, OWN_V6, QUESTIONS, OUTWARD] {
             for n in 0..descriptors.min(2 * OWN_MAX) as u32 {
                 add(&mut table, group, n);
             }

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use mbuf::Chain;
 use mbuma::runtime::Interest;
 
-use super::{GuestFlows, TURN_MAX, end, receive};
+use super::{GuestFlows, TURN_MAX, receive};
 use crate::gateway::flow::{FlowEnds, Outlet};
 use crate::gateway::shared::Shared;
 use crate::gateway::table::{SourceKind, Token};
@@ -58,14 +58,15 @@ impl GuestFlows {
 
     /// Stops publishing a port, if it is a UDP port, and ends its flows.
     pub(in crate::gateway) fn unpublish(&mut self, shared: &mut Shared, id: PublishedId) {
-        for (index, place) in self.inlets.iter_mut().enumerate() {
-            if place.take_if(|inlet| inlet.id == id).is_none() {
-                continue;
-            }
-            while let Some(flow) = self.table.remove_oldest_of(index) {
-                end(shared, flow);
-            }
-        }
+        let inlets = self.inlets.iter_mut().enumerate();
+        let closed = inlets.filter_map(|(index, place)| {
+            let is_closed = place.take_if(|inlet| inlet.id == id).is_some();
+            is_closed.then_some(index)
+        });
+        let flows: Vec<Token> = closed.flat_map(|index| self.table.of_port(index)).collect();
+        flows
+            .into_iter()
+            .for_each(|token| self.remove(shared, token));
     }
 
     pub(super) fn inlet(&self, index: usize) -> Option<&Inlet> {

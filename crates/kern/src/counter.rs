@@ -1,7 +1,7 @@
 //! An event counter: cheap to bump from any thread, read now and then by statistics.
 //!
 //! ```text
-//!   inc, add    this CPU's number, in a restartable section of one addition (section.rs):
+//!   inc, add    this CPU's number, in a restartable section of one addition:
 //!               no locked instruction, and no cache line that two CPUs write
 //!   get         the sum over all CPUs
 //! ```
@@ -15,9 +15,9 @@ use core::fmt;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-mod section;
 mod slots;
 
+use crate::percpu_words;
 pub(crate) use slots::held as numbers_held;
 
 /// Counts events. Wraps after 2^64, which no machine lives to see.
@@ -53,7 +53,7 @@ impl Counter {
         // Acquire: the column was made before it was published.
         let slot = self.slot.load(Ordering::Acquire);
         // SAFETY: not null, it is a slot of ours, which `drop` alone gives back.
-        let added = !slot.is_null() && unsafe { section::add(slot, n) };
+        let added = !slot.is_null() && unsafe { percpu_words::add(slot, n) };
         if !added {
             self.add_slow(n);
         }

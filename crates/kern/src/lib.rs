@@ -80,13 +80,13 @@ pub mod witness;
 pub mod atomic_deadline;
 pub mod callout;
 pub mod clock;
-#[allow(unsafe_code)] // the section that counts
+#[allow(unsafe_code)] // the names of columns
 pub mod counter;
 pub mod cpus;
 #[allow(unsafe_code)] // getrandom
 pub mod random;
 
-#[allow(unsafe_code)] // pages with a word for each CPU
+#[allow(unsafe_code)] // pages with a word for each CPU, and the sections on one
 mod percpu_words;
 
 #[allow(unsafe_code)] // system calls

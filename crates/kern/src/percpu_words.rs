@@ -16,6 +16,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cpu;
 
+mod section;
+
+pub(crate) use section::add;
+
 /// log2 of the bytes from one CPU's word to the next CPU's.
 pub(crate) const STRIDE_SHIFT: u32 = 12;
 /// The unit that two CPUs must not share: two lines, which some processors fetch together.

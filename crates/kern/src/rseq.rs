@@ -14,7 +14,8 @@
 //!                              kernel writes it --'         '-- we write it, and nothing else
 //! ```
 //!
-//! This file finds the area and the fence; the sections are in the crate that owns the data.
+//! This file finds the area and the fence, and `rseq/section.rs` has the frame of all sections; the operations are with
+//! the data.
 //!
 //! Invariant: only the area that libc registered is used, never one of our own: a second registration is refused, and
 //! an area must outlive the last instruction of its thread.
@@ -23,6 +24,23 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
+
+mod section;
+
+/// `struct rseq`: the CPU that this thread runs on.
+#[doc(hidden)]
+pub const CPU_ID: usize = 4;
+/// And the address of the armed descriptor.
+#[doc(hidden)]
+pub const RSEQ_CS: usize = 8;
+
+/// Stands before an abort address, so that the kernel can't be made to jump elsewhere.
+#[doc(hidden)]
+pub const SIGNATURE: u32 = if cfg!(target_arch = "aarch64") {
+    0xd428_bc00
+} else {
+    0x5305_3053
+};
 
 /// Sections that were aborted, in the whole process. The abort paths of the sections are assembly and need the symbol;
 /// other code reads it with [`aborts`].
@@ -152,9 +170,6 @@ fn decide(
 mod sys {
     use core::ffi::{CStr, c_int, c_long, c_uint};
 
-    /// `struct rseq`: where the kernel writes the CPU, and what it says in an unregistered thread.
-    const CPU_ID: isize = 4;
-
     /// From linux/membarrier.h. The mask that QUERY returns is made of the same numbers.
     const QUERY: c_int = 0;
     const PRIVATE_EXPEDITED_RSEQ: c_int = 1 << 7;
@@ -216,7 +231,7 @@ mod sys {
         unsafe {
             core::arch::asm!(
                 "mov {cpu_id:e}, dword ptr fs:[{at}]",
-                at = in(reg) offset + CPU_ID,
+                at = in(reg) offset + super::CPU_ID as isize,
                 cpu_id = lateout(reg) cpu_id,
                 options(nostack, preserves_flags, readonly),
             );
@@ -227,7 +242,7 @@ mod sys {
             core::arch::asm!(
                 "mrs {thread}, tpidr_el0",
                 "ldr {cpu_id:w}, [{thread}, {at}]",
-                at = in(reg) offset + CPU_ID,
+                at = in(reg) offset + super::CPU_ID as isize,
                 thread = out(reg) _,
                 cpu_id = lateout(reg) cpu_id,
                 options(nostack, preserves_flags, readonly),

@@ -1,50 +1,17 @@
 //! The critical sections for aarch64.
 //!
-//! As those for x86-64, whose head says what a section is; this is the shape here:
-//!
-//! ```text
-//!                        descriptor (in __rseq_cs): start 4, length 5 - 4, abort 6
-//!   adrp+add at, descriptor
-//!   mrs+add rseq, tpidr_el0, area
-//!   str at, [rseq, rseq_cs]     arm: from here on the kernel checks whether the thread is inside
-//! 4 ldr at, [rseq, cpu_id]      the section: which CPU is this?
-//!   cmp at, cpus                   unsigned: -1 and -2 (no area registered) are no CPUs
-//!   b.hs 7f
-//!   add at, slots, at * 128     at = its slot
-//!   ...                         read, choose, write entries that are not read yet
-//!   one store                   the commit, the last instruction
-//! 5                             got = the result
-//!
-//!   <signature>                 (behind the function) the kernel jumps only to where this precedes
-//! 6 aborts += 1                 interrupted: nothing has happened
-//!   got = -1; b 5
-//! 7 got = refused; b 5          the state did not allow it
-//! ```
-//!
-//! The code after an abort stands in a subsection of the function's own section and not in one for
-//! all functions, as on x86-64: a conditional branch reaches 1 MiB.
+//! As those for x86-64.
 //!
 //! A word is committed by a plain store: its next reader is on this CPU, or behind a fence. A
 //! bucket's pointer is committed by a store with release, since statistics on other CPUs follow it.
 //!
 //! Locks: none.
-//! Invariants: a section never writes its inputs (the code after an abort uses them again); between the label 4 and
-//! the commit it writes no memory that another thread reads.
-//! Sources: `rseq(2)`, and the kernel's `include/uapi/linux/rseq.h` for the layouts.
 
 use crate::bucket::{BELOW, Bucket, CAP, ENTRIES, LEN_BITS, POPPED, PUSHED};
 use crate::percpu::slot::{LOADED, PREVIOUS, SLOT_SHIFT, STOP};
 use crate::percpu::{ABORTED, FULL, Percpu, REFUSED, TWICE};
-use core::arch::asm;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-
-/// `struct rseq`: the CPU that this thread runs on, and the address of the armed descriptor.
-const CPU_ID: usize = 4;
-const RSEQ_CS: usize = 8;
-
-/// Stands before an abort address, so that the kernel can't be made to jump elsewhere.
-const SIGNATURE: u32 = 0xd428_bc00;
 
 // How the sections add to a word, for want of immediates of 16 bits.
 const _: () = assert!(PUSHED == 1);
@@ -52,9 +19,7 @@ const _: () = assert!(POPPED == (1 << LEN_BITS) - 1);
 // And the address for a store with release, which has no offset.
 const _: () = assert!(LOADED == 0);
 
-/// One section. `$body` finds the slot at `{at}`, may use that and `{word}`, and leaves its result
-/// in `{got}`; it jumps to `7f` if the operation is not possible, and the result is then
-/// `$refused`.
+/// One section: its body finds the slot at `{at}`.
 #[cfg(not(feature = "stretched"))]
 macro_rules! section {
     ($($rest:tt)*) => {
@@ -92,69 +57,12 @@ macro_rules! section {
 }
 
 macro_rules! section_with {
-    (
-        [$($arm:literal),* $(,)?] [$($delay:literal),* $(,)?] [$($delay_operands:tt)*]
-        $percpu:expr, $refused:expr,
-        body: [$($body:literal,)*]
-        commit: $commit:literal
-        or: [$($or:literal,)*]
-        $($operands:tt)*
-    ) => {
-        asm!(
-            ".pushsection __rseq_cs, \"aw\"",
-            ".balign 32",
-            "3:",
-            ".word 0, 0",
-            ".xword 4f, 5f - 4f, 6f",
-            ".popsection",
-            "adrp {at}, 3b",
-            "add {at}, {at}, :lo12:3b",
-            $($arm,)*
-            "mrs {rseq}, tpidr_el0",
-            "add {rseq}, {rseq}, {area}",
-            "str {at}, [{rseq}, {rseq_cs}]",
-            "4:",
-            "ldr {at:w}, [{rseq}, {cpu_id}]",
-            "cmp {at}, {cpus}",
-            "b.hs 7f",
-            "add {at}, {slots}, {at}, lsl {slot_shift}",
-            $($body,)*
-            $($delay,)*
-            $commit,
-            "5:",
-            ".subsection 1",
-            ".inst {signature}",
-            "6:",
-            "adrp {at}, {aborts}",
-            "add {at}, {at}, :lo12:{aborts}",
-            "2:",
-            "ldxr {got}, [{at}]",
-            "add {got}, {got}, 1",
-            "stxr {word:w}, {got}, [{at}]",
-            "cbnz {word:w}, 2b",
-            "mov {got}, {aborted}",
-            "b 5b",
-            "7:",
-            "mov {got}, {refused}",
-            "b 5b",
-            $($or,)*
-            ".previous",
-            slots = in(reg) $percpu.slots.as_ptr(),
-            cpus = in(reg) $percpu.cpus,
-            area = in(reg) $percpu.area,
-            rseq = out(reg) _,
-            at = out(reg) _,
-            word = out(reg) _,
-            slot_shift = const SLOT_SHIFT,
-            cpu_id = const CPU_ID,
-            rseq_cs = const RSEQ_CS,
-            signature = const SIGNATURE,
-            aborts = sym kern::rseq::ABORTS,
-            aborted = const ABORTED,
-            refused = const $refused,
-            $($delay_operands)*
-            $($operands)*
-            options(nostack),
+    ([$($arm:tt)*] [$($delay:tt)*] [$($delay_operands:tt)*] $percpu:expr, $refused:expr, $($rest:tt)*) => {
+        kern::rseq_section!(
+            [$($arm)*] [$($delay)*] [$($delay_operands)*]
+            slots: $percpu.slots.as_ptr(), cpus: $percpu.cpus, area: $percpu.area, shift: SLOT_SHIFT,
+            aborted: ABORTED, refused: $refused,
+            $($rest)*
         )
     };
 }

@@ -1,52 +1,20 @@
 //! The critical sections for x86-64.
 //!
-//! Each is a piece of assembly of this shape:
-//!
-//! ```text
-//!                        descriptor (in __rseq_cs): start 4, length 5 - 4, abort 6
-//!   lea at, descriptor
-//!   mov fs:[rseq_cs], at        arm: from here on the kernel checks whether the thread is inside
-//! 4 mov at, fs:[cpu_id]         the section: which CPU is this?
-//!   cmp at, cpus                   unsigned: -1 and -2 (no area registered) are no CPUs
-//!   jae 7
-//!   ...                         slots + at is its slot; read, choose, write entries that are not read yet
-//!   one store                   the commit, the last instruction
-//! 5                             got = the result
-//!
-//!   ud1 <signature>             (in __rseq_failure) the kernel jumps only to where this precedes
-//! 6 lock inc aborts             interrupted: nothing has happened
-//!   got = -1; jmp 5
-//! 7 got = refused; jmp 5        the state did not allow it
-//! ```
-//!
-//! A section returns to its entry, with its result in a register: assembly that jumps to Rust labels must not have
-//! outputs. It does not disarm: the kernel does that when it next looks and finds the thread outside.
+//! Each is a body and a commit in [`kern::rseq`]'s frame, which says what a section is.
 //!
 //! The word of a bucket is read into a register once and written from it. `add [word], n` would be
 //! one store too, but would read the word just after it was stored: a pair of pop and push then
 //! takes 5.5 ns instead of 2.
 //!
 //! Locks: none.
-//! Invariants: a section never writes its inputs (the code after an abort uses them again); between the label 4 and
-//! the commit it writes no memory that another thread reads.
-//! Sources: `rseq(2)`, and the kernel's `include/uapi/linux/rseq.h` for the layouts.
 
 use crate::bucket::{BELOW, Bucket, CAP, ENTRIES, POPPED, PUSHED};
 use crate::percpu::slot::{LOADED, PREVIOUS, SLOT_SHIFT, STOP};
 use crate::percpu::{ABORTED, FULL, Percpu, REFUSED, TWICE};
-use core::arch::asm;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// `struct rseq`: the CPU that this thread runs on, and the address of the armed descriptor.
-const CPU_ID: usize = 4;
-const RSEQ_CS: usize = 8;
-
-/// Stands before an abort address, so that the kernel can't be made to jump elsewhere.
-const SIGNATURE: u32 = 0x5305_3053;
-
-/// One section. `$body` finds the slot at `{slots} + {at}`, may use `{at}`, and leaves its result in `{got}`; it jumps
-/// to `7f` if the operation is not possible, and the result is then `$refused`.
+/// One section: its body finds the slot at `{slots} + {at}`.
 #[cfg(not(feature = "stretched"))]
 macro_rules! section {
     ($($rest:tt)*) => {
@@ -79,59 +47,12 @@ macro_rules! section {
 }
 
 macro_rules! section_with {
-    (
-        [$($arm:literal),*] [$($delay:literal),* $(,)?] [$($delay_operands:tt)*]
-        $percpu:expr, $refused:expr,
-        body: [$($body:literal,)*]
-        commit: $commit:literal
-        or: [$($or:literal,)*]
-        $($operands:tt)*
-    ) => {
-        asm!(
-            ".pushsection __rseq_cs, \"aw\"",
-            ".balign 32",
-            "3:",
-            ".long 0, 0",
-            ".quad 4f, 5f - 4f, 6f",
-            ".popsection",
-            "lea {at}, [rip + 3b]",
-            $($arm,)*
-            "mov qword ptr fs:[{area} + {rseq_cs}], {at}",
-            "4:",
-            "mov {at:e}, dword ptr fs:[{area} + {cpu_id}]",
-            "cmp {at}, {cpus}",
-            "jae 7f",
-            "shl {at}, {slot_shift}",
-            $($body,)*
-            $($delay,)*
-            $commit,
-            "5:",
-            ".pushsection __rseq_failure, \"ax\"",
-            ".byte 0x0f, 0xb9, 0x3d", // ud1, with the signature as its displacement
-            ".long {signature}",
-            "6:",
-            "lock inc qword ptr [rip + {aborts}]",
-            "mov {got}, {aborted}",
-            "jmp 5b",
-            "7:",
-            "mov {got}, {refused}",
-            "jmp 5b",
-            $($or,)*
-            ".popsection",
-            slots = in(reg) $percpu.slots.as_ptr(),
-            cpus = in(reg) $percpu.cpus,
-            area = in(reg) $percpu.area,
-            at = out(reg) _,
-            slot_shift = const SLOT_SHIFT,
-            cpu_id = const CPU_ID,
-            rseq_cs = const RSEQ_CS,
-            signature = const SIGNATURE,
-            aborts = sym kern::rseq::ABORTS,
-            aborted = const ABORTED,
-            refused = const $refused,
-            $($delay_operands)*
-            $($operands)*
-            options(nostack),
+    ([$($arm:tt)*] [$($delay:tt)*] [$($delay_operands:tt)*] $percpu:expr, $refused:expr, $($rest:tt)*) => {
+        kern::rseq_section!(
+            [$($arm)*] [$($delay)*] [$($delay_operands)*]
+            slots: $percpu.slots.as_ptr(), cpus: $percpu.cpus, area: $percpu.area, shift: SLOT_SHIFT,
+            aborted: ABORTED, refused: $refused,
+            $($rest)*
         )
     };
 }

@@ -21,7 +21,7 @@ use mbuf::{Chain, ClusterSize, MbufPool, Packet, PoolConfig};
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities};
 use mbuma::socket::{SpliceOptions, splice};
-use mbuma::{Config, IfConfig, IfIndex, Stack, TcpStream};
+use mbuma::{Config, IfConfig, RxQueue, Stack, TcpStream};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -65,18 +65,19 @@ const V6: [IpAddr; 2] = [
 struct Net {
     hosts: [IpAddr; 2],
     clock: Arc<VirtualClock>,
-    ends: [(Stack, IfIndex); 2],
+    ends: [(Stack, RxQueue); 2],
 }
 
 impl Net {
     fn new(caps: Capabilities, hosts: [IpAddr; 2]) -> Result<Net> {
         let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
         let (a, b) = Pipe::pair(caps);
-        let end = |n, device| -> Result<(Stack, IfIndex)> {
+        let end = |n, device| -> Result<(Stack, RxQueue)> {
             let stack = Stack::new(Config::new(clock.clone(), Random::from_seed(n)))?;
             let config = IfConfig::new("pipe0").with_addr(hosts[n as usize - 1], 24);
             let index = stack.attach(Arc::new(device), config)?;
-            Ok((stack, index))
+            let queue = stack.rx_queue(index, 0)?;
+            Ok((stack, queue))
         };
         let ends = [end(1, a)?, end(2, b)?];
         Ok(Net { hosts, clock, ends })
@@ -85,8 +86,8 @@ impl Net {
     /// A microsecond passes, and both stacks take in what waits for them.
     fn turn(&self) -> Result<()> {
         self.clock.advance(Duration::from_micros(1));
-        for (stack, index) in &self.ends {
-            stack.poll_interface(*index, BUDGET)?;
+        for (stack, queue) in &self.ends {
+            queue.poll(BUDGET)?;
             stack.poll();
         }
         Ok(())

@@ -35,8 +35,8 @@ use net::{MTU_MAX, MTU_MIN, WORKERS_MAX, capture_path, workers_default};
 pub(crate) use outbound::Sources;
 use outbound::{OutboundAddr, OutboundOpts};
 pub(crate) use pasta::{LoopbackOpts, OutwardRequest};
-pub(crate) use port_range::{Proto, Publish, PublishRange, PublishRequest};
-use port_range::{port, ports_of};
+use port_range::port;
+pub(crate) use port_range::{HostEnd, Proto, Publish, PublishRange, PublishRequest};
 pub(crate) use run::RunArgs;
 
 /// Columns of the help.

@@ -61,6 +61,7 @@ impl NamespaceAgent {
     pub(crate) fn bind(&self, asked: &OutwardRequest) -> io::Result<Vec<OwnedFd>> {
         let publish = Publish {
             host: (Ipv4Addr::LOCALHOST, asked.guest_port).into(),
+            guest_addr: None,
             guest_port: asked.host_port,
             proto: asked.proto,
             interface: None,

@@ -6,7 +6,7 @@
 //! Invariants: a port in use is an error before COMMAND starts. Locks: none.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
@@ -23,8 +23,6 @@ pub(crate) type PublishedId = u32;
 pub(crate) struct PortSpec {
     pub(crate) id: PublishedId,
     pub(crate) publish: Publish,
-    /// Where the server is, if not at the guest's address.
-    pub(crate) guest_addr: Option<IpAddr>,
 }
 
 /// A published port, with its socket.

@@ -4,15 +4,14 @@
 //! Locks: none.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Shutdown};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::args::PublishRequest;
 use crate::args::publish::{PublishArgs, PublishVerb};
-use crate::args::{OutwardRequest, PublishRequest};
 use crate::errors::Error;
 use crate::monitor::{BAD_ID, BAD_REQUEST};
 use crate::netstat::instances::{self, SocketKind};
@@ -25,9 +24,9 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Runs the command. Returns the status to exit with.
 pub(crate) fn run(args: &PublishArgs) -> Result<u8, Error> {
     match &args.what {
-        PublishVerb::Add { ports, guest } => {
+        PublishVerb::Add { ports } => {
             for request in ports.iter().flat_map(|range| range.ports()) {
-                let id = &ask(args, &add(&request, *guest))?["id"];
+                let id = &ask(args, &add(&request))?["id"];
                 print(&format!("{id}  {request}\n"))?;
             }
         }
@@ -56,43 +55,27 @@ pub(crate) fn run(args: &PublishArgs) -> Result<u8, Error> {
     Ok(0)
 }
 
-fn add(request: &PublishRequest, guest: Option<IpAddr>) -> Value {
+fn add(request: &PublishRequest) -> Value {
     let publish = &request.publish;
+    let guest_addr = publish.guest_addr.map(|addr| addr.to_string());
     json!({"execute": "add_hostfwd", "arguments": {
         "proto": publish.proto,
-        "host_addr": request.host_text(),
+        "host_addr": request.host_end().to_string(),
         "host_port": publish.host.port(),
-        "guest_addr": guest.map(|addr| addr.to_string()).unwrap_or_default(),
+        "guest_addr": guest_addr.unwrap_or_default(),
         "guest_port": publish.guest_port,
     }})
 }
 
 /// A line for each port.
 fn lines(list: &Value) -> String {
-    let entries = list["entries"].as_array().into_iter().flatten();
-    let outward = list["outward"].as_array().into_iter().flatten();
-    let outward = outward.filter_map(|entry| {
-        let port = OutwardRequest::deserialize(entry).ok()?;
-        Some(format!("{}  {port}\n", entry["id"]))
-    });
-    let line = |entry: &Value| {
-        let word = |key: &str| entry[key].as_str().unwrap_or_default();
-        // Before a port, IPv6 is in brackets.
-        let addr = |key: &str| match word(key) {
-            v6 if v6.contains(':') => format!("[{v6}]"),
-            v4 => v4.to_owned(),
-        };
-        format!(
-            "{}  {}:{} -> {}:{}/{}\n",
-            entry["id"],
-            addr("host_addr"),
-            entry["host_port"],
-            addr("guest_addr"),
-            entry["guest_port"],
-            word("proto")
-        )
+    let ports = ["entries", "outward"].map(|kind| list[kind].as_array());
+    let ports = ports.into_iter().flatten().flatten();
+    let line = |port: &Value| {
+        let text = port["text"].as_str().unwrap_or_default();
+        format!("{}  {text}\n", port["id"])
     };
-    entries.map(line).chain(outward).collect()
+    ports.map(line).collect()
 }
 
 /// Sends the request to the chosen instance. Returns its answer.

@@ -128,11 +128,12 @@ pub(crate) struct NetOpts {
 
     /// Listen on the host at port HOST, and connect into the guest at port GUEST
     ///
-    /// ADDR is 127.0.0.1 and ::1 unless given: an address, IPv6 in brackets, or * for every address of the host. A TCP
-    /// server in the guest is looked for at the guest's address, then at the guest's 127.0.0.1, then at its address of
-    /// the other version of IP. May be repeated.
+    /// The first ADDR is 127.0.0.1 and ::1 unless given: an address, IPv6 in brackets, or * for every address of the
+    /// host; with %NAME behind it, clients must come by that interface. The second is an address of the guest. Without
+    /// it a TCP server is looked for at the guest's address, then at the guest's 127.0.0.1, then at its address of the
+    /// other version of IP. May be repeated.
     /// HOST and GUEST may be ranges of the same length, as in 8000-8009:80-89.
-    #[arg(short = 'p', long, value_name = "[ADDR:]HOST:GUEST[/udp]")]
+    #[arg(short = 'p', long, value_name = "[ADDR:]HOST:[ADDR:]GUEST[/udp]")]
     pub(crate) publish: Vec<PublishRange>,
 
     /// Answer at PATH, a new UNIX-domain socket, requests to publish ports, as slirp4netns does

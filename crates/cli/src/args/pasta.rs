@@ -5,7 +5,7 @@
 //! | to the background once ready, unless `--foreground` or with a command | the same |
 //! | an option that is given again replaces the earlier one, but for lists | the same |
 //! | addresses, and what means the host | the same ([`network`]) |
-//! | `-t`, `-u`, `-T`, `-U`: `none`, `auto`, lists and ranges | the same ([`ports`]); `all` is an error |
+//! | `-t`, `-u`, `-T`, `-U`: `none`, `auto`, lists and ranges | the same ([`ports`]); `all` without `auto` is an error |
 //! | without `--config-net`: DHCP | an error; a command's interface is always configured |
 //! | a command, or a shell, in a new user and network namespace | the same, by `run` |
 //! | a command in a new PID namespace, without `--no-pidns` | it sees the host's processes |
@@ -170,8 +170,9 @@ pub(crate) struct PastaArgs {
 
     /// TCP ports of the host that lead into the guest: none, auto, or as in 127.0.0.1/8080-8081:80-81,443
     ///
-    /// auto: those on which programs of the guest listen. mbuma looks once a second. A port that is in use on the host,
-    /// or that mbuma may not open, is left out.
+    /// auto: those on which programs of the guest listen; 8000-8010,auto: of these ports; auto,~8080: without this one.
+    /// mbuma looks once a second. A port that is in use on the host, or that mbuma may not open, is left out.
+    /// 8080:10.0.2.9/80 leads to another address of the guest.
     #[arg(short = 't', long, value_name = "SPEC", default_value = "auto")]
     tcp_ports: Vec<String>,
 
@@ -417,10 +418,9 @@ impl PastaArgs {
         let ignored = self.ignored();
         for (option, specs, proto) in inward {
             let named = NamedPorts::of(option, specs, proto)?;
-            match named {
-                _ if ignored.has(proto) => {}
-                NamedPorts::Auto => loopback.follow_guest.push(proto),
-                NamedPorts::Listed(ranges) => published.extend(ranges),
+            if !ignored.has(proto) {
+                published.extend(named.listed);
+                loopback.follow_guest.extend(named.followed);
             }
         }
         let outward = [
@@ -430,10 +430,9 @@ impl PastaArgs {
         for (option, specs, proto) in outward {
             let named = NamedPorts::of(option, specs, proto)?;
             let listed = named.outward(option)?;
-            match named {
-                _ if ignored.has(proto) => {}
-                NamedPorts::Auto => loopback.follow_host.push(proto),
-                NamedPorts::Listed(_) => loopback.outward.extend(listed),
+            if !ignored.has(proto) {
+                loopback.outward.extend(listed);
+                loopback.follow_host.extend(named.followed);
             }
         }
         Ok((published, loopback))

@@ -1,4 +1,5 @@
-//! Published ports, as the command line writes them: `[ADDR:]HOST:GUEST[/udp]`.
+//! Published ports, as the command line writes them and as mbuma prints them:
+//! `[ADDR[%INTERFACE]:]HOST:[GUEST_ADDR:]GUEST[/udp]`.
 //!
 //! | ADDR | is |
 //! |---|---|
@@ -6,10 +7,13 @@
 //! | `*` | every address of the host, of both families |
 //! | `192.0.2.1`, `[2001:db8::1]`, `[fe80::1%eth0]` | this one |
 //!
+//! With `%INTERFACE`, clients must come by that interface of the host. GUEST_ADDR is another address of the guest than
+//! its own, or its 127.0.0.1.
+//!
 //! Locks: none.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -25,7 +29,7 @@ pub(crate) struct PublishRange {
 }
 
 /// The user's request: a port of the host, of one address or of the same kind of address of each family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PublishRequest {
     /// At the given address, or at the one of IPv4.
     pub(crate) publish: Publish,
@@ -47,30 +51,121 @@ impl PublishRequest {
         })
     }
 
-    /// The address, as in text.
-    pub(crate) fn host_text(&self) -> String {
-        let ip = self.publish.host.ip();
-        match (self.both, ip.is_unspecified()) {
-            (true, true) => "*".to_owned(),
-            (true, false) => "localhost".to_owned(),
-            (false, _) => ip.to_string(),
+    /// Where it listens.
+    pub(crate) fn host_end(&self) -> HostEnd {
+        HostEnd {
+            addr: self.publish.host,
+            both: self.both,
+            interface: self.publish.interface,
         }
     }
 }
 
 impl fmt::Display for PublishRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Publish { host, .. } = self.publish;
-        match self.both {
-            true => write!(
-                f,
-                "{}:{}:{}",
-                self.host_text(),
-                host.port(),
-                self.publish.behind()
-            ),
-            false => self.publish.fmt(f),
+        let Publish {
+            host,
+            guest_addr,
+            guest_port,
+            proto,
+            ..
+        } = self.publish;
+        write!(f, "{}:{}:", self.host_end(), host.port())?;
+        match guest_addr {
+            Some(IpAddr::V4(addr)) => write!(f, "{addr}:")?,
+            Some(IpAddr::V6(addr)) => write!(f, "[{addr}]:")?,
+            None => {}
         }
+        f.write_str(&guest_port.to_string())?;
+        match proto {
+            Proto::Tcp => Ok(()),
+            Proto::Udp => f.write_str("/udp"),
+        }
+    }
+}
+
+/// Where ports listen on the host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostEnd {
+    /// The address; its port means nothing.
+    addr: SocketAddr,
+    /// At the same kind of address of IPv6, too.
+    both: bool,
+    interface: Option<InterfaceName>,
+}
+
+impl HostEnd {
+    /// Every address of the host.
+    pub(crate) const EVERYWHERE: HostEnd = HostEnd {
+        addr: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+        both: true,
+        interface: None,
+    };
+
+    /// A port that listens there, and leads to one of the guest.
+    pub(crate) fn port(self, port: u16, to: (Option<IpAddr>, u16), proto: Proto) -> PublishRequest {
+        let mut host = self.addr;
+        host.set_port(port);
+        let (guest_addr, guest_port) = to;
+        let publish = Publish {
+            host,
+            guest_addr,
+            guest_port,
+            proto,
+            interface: self.interface,
+        };
+        let both = self.both;
+        PublishRequest { publish, both }
+    }
+}
+
+impl fmt::Display for HostEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.addr {
+            addr if self.both => f.write_str(match addr.ip().is_unspecified() {
+                true => "*",
+                false => "localhost",
+            })?,
+            SocketAddr::V4(addr) => write!(f, "{}", addr.ip())?,
+            SocketAddr::V6(addr) if addr.scope_id() == 0 => write!(f, "[{}]", addr.ip())?,
+            SocketAddr::V6(addr) => write!(f, "[{}%{}]", addr.ip(), addr.scope_id())?,
+        }
+        match self.interface {
+            Some(name) => write!(f, "%{name}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for HostEnd {
+    type Err = String;
+
+    /// `ADDR[%INTERFACE]`, or `%INTERFACE` for every address; brackets around IPv6 may be left out.
+    fn from_str(text: &str) -> Result<HostEnd, String> {
+        let outside = text
+            .rsplit_once('%')
+            .filter(|(_, name)| !name.ends_with(']'));
+        let (addr, name) = outside.map_or((text, None), |(addr, name)| (addr, Some(name)));
+        let (at, both) = match (addr, name) {
+            ("*", _) | ("", Some(_)) => (Some(HostEnd::EVERYWHERE.addr), true),
+            ("localhost", _) => (Some((Ipv4Addr::LOCALHOST, 0).into()), true),
+            _ => match addr.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
+                Some(v6) => (v6_addr(v6)?, false),
+                None => (addr.parse().ok().map(|ip: IpAddr| (ip, 0).into()), false),
+            },
+        };
+        let addr =
+            at.ok_or_else(|| format!("`{addr}` is no address (IPv4 as it is, IPv6 in brackets)"))?;
+        let interface = name.map(|name| {
+            let name = super::any_ifname(name)?;
+            InterfaceName::new(&name).map_err(|e| e.to_string())
+        });
+        let interface = interface.transpose()?;
+        Ok(HostEnd {
+            addr,
+            both,
+            interface,
+        })
     }
 }
 
@@ -90,21 +185,65 @@ impl PublishRange {
 
     /// Each of the ports.
     pub(crate) fn ports(&self) -> impl Iterator<Item = PublishRequest> + use<> {
-        let first = self.first;
-        (0..self.count).map(move |n| {
-            let mut request = first;
-            request.publish.host.set_port(first.publish.host.port() + n);
-            request.publish.guest_port += n;
-            request
+        let range = *self;
+        (0..self.count).map(move |n| range.nth(n))
+    }
+
+    fn nth(&self, n: u16) -> PublishRequest {
+        let mut request = self.first;
+        request
+            .publish
+            .host
+            .set_port(self.first.publish.host.port() + n);
+        request.publish.guest_port += n;
+        request
+    }
+
+    /// Whether it is at every address of the host, and leads to the guest's own.
+    pub(super) fn names_no_address(&self) -> bool {
+        let PublishRequest { publish, both } = self.first;
+        both && publish.interface.is_none() && publish.guest_addr.is_none()
+    }
+
+    /// The protocol of all of them.
+    pub(crate) fn proto(&self) -> Proto {
+        self.first.publish.proto
+    }
+
+    /// The one that leads to this port.
+    pub(crate) fn leading_to(&self, port: u16) -> Option<PublishRequest> {
+        let n = port.checked_sub(self.first.publish.guest_port)?;
+        (n < self.count).then(|| self.nth(n))
+    }
+
+    /// The parts of it below and above these ports of the host.
+    pub(super) fn without(
+        self,
+        excluded: &RangeInclusive<u16>,
+    ) -> impl Iterator<Item = PublishRange> {
+        let start = self.first.publish.host.port();
+        let below = excluded.start().saturating_sub(start).min(self.count);
+        let to_end = excluded
+            .end()
+            .checked_sub(start)
+            .map_or(0, |n| n.saturating_add(1));
+        let parts = [(0, below), (to_end.min(self.count), self.count)];
+        let parts = parts.into_iter().filter(|(from, to)| from < to);
+        parts.map(move |(from, to)| PublishRange {
+            first: self.nth(from),
+            count: to - from,
         })
     }
 }
 
 /// A port of the host that leads to a port of the guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Publish {
     /// Where to listen on the host.
     pub(crate) host: SocketAddr,
+    /// Where the server is, if not at the guest's own address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) guest_addr: Option<IpAddr>,
     /// The guest's port.
     pub(crate) guest_port: u16,
     /// The protocol of both ports.
@@ -123,22 +262,10 @@ pub(crate) enum Proto {
     Udp,
 }
 
-impl Publish {
-    /// What stands behind the host's end in text.
-    fn behind(&self) -> String {
-        let proto = match self.proto {
-            Proto::Tcp => "",
-            Proto::Udp => "/udp",
-        };
-        let interface = self.interface.map(|name| format!(" on {name}"));
-        let interface = interface.unwrap_or_default();
-        format!("{}{proto}{interface}", self.guest_port)
-    }
-}
-
 impl fmt::Display for Publish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.host, self.behind())
+        let (publish, both) = (*self, false);
+        PublishRequest { publish, both }.fmt(f)
     }
 }
 
@@ -151,25 +278,37 @@ impl FromStr for PublishRange {
             Some((ports, "udp")) => (ports, Proto::Udp),
             Some((_, other)) => return Err(format!("`{other}` is neither tcp nor udp")),
         };
-        let (host, guest) = ports
-            .rsplit_once(':')
-            .ok_or("it takes two ports, as in 8080:80")?;
+        let two = || "it takes two ports, as in 8080:80".to_owned();
+        let (host, guest) = ports.rsplit_once(':').ok_or_else(two)?;
+        let (host, guest_addr) = match host.rsplit_once(':') {
+            Some((before, last)) if last.ends_with(']') || last.contains('.') => {
+                // The colons of an address of IPv6 are in its brackets.
+                let at = host.rfind('[').filter(|_| last.ends_with(']'));
+                let (before, addr) = at.map_or((before, last), |at| host.split_at(at));
+                let before = before.strip_suffix(':').unwrap_or(before);
+                (before, Some(guest_address(addr)?))
+            }
+            _ => (host, None),
+        };
         let (addr, host) = host.rsplit_once(':').unwrap_or(("localhost", host));
         let (host, guest) = (ports_of(host)?, ports_of(guest)?);
-        let (addr, both) = listened(addr)?;
-        let mut first = Publish {
-            host: addr,
-            guest_port: *guest.start(),
-            proto,
-            interface: None,
-        };
-        first.host.set_port(*host.start());
-        let first = PublishRequest {
-            publish: first,
-            both,
-        };
+        if addr.contains(':') && !addr.starts_with('[') {
+            return Err(format!("`{addr}` is no address: IPv6 is in brackets"));
+        }
+        let first =
+            addr.parse::<HostEnd>()?
+                .port(*host.start(), (guest_addr, *guest.start()), proto);
         PublishRange::of(first, host.len(), guest.len())
     }
+}
+
+/// An address of the guest; IPv6 may be in brackets.
+pub(super) fn guest_address(text: &str) -> Result<IpAddr, String> {
+    let plain = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    let addr = plain.unwrap_or(text).parse();
+    addr.map_err(|_| format!("`{text}` is no address of a guest"))
 }
 
 /// `8080` or `8080-8089`.
@@ -182,29 +321,15 @@ pub(super) fn ports_of(text: &str) -> Result<RangeInclusive<u16>, String> {
     }
 }
 
-/// The address to listen at, without a port; and whether to listen at the same kind of address of IPv6 too.
-fn listened(text: &str) -> Result<(SocketAddr, bool), String> {
-    let both = |ip: Ipv4Addr| Ok((SocketAddr::new(ip.into(), 0), true));
-    match text {
-        "localhost" => return both(Ipv4Addr::LOCALHOST),
-        "*" => return both(Ipv4Addr::UNSPECIFIED),
-        _ => {}
-    }
-    let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
-    let parsed = match inner {
-        Some(v6) => v6_addr(v6)?,
-        None => text.parse().ok().map(|ip: Ipv4Addr| (ip, 0).into()),
-    };
-    let parsed = parsed.map(|addr| (addr, false));
-    parsed.ok_or_else(|| format!("`{text}` is no address (IPv4 as it is, IPv6 in brackets)"))
-}
-
 /// `fe80::1%eth0`, or without an interface.
 fn v6_addr(text: &str) -> Result<Option<SocketAddr>, String> {
     let (addr, zone) = text.split_once('%').unwrap_or((text, ""));
     let scope = match zone {
         "" => 0,
-        name => socket::interface_index(name),
+        // By number, as mbuma prints it, or by name.
+        name => name
+            .parse()
+            .unwrap_or_else(|_| socket::interface_index(name)),
     };
     if scope == 0 && !zone.is_empty() {
         return Err(format!("there is no interface `{zone}`"));

@@ -2,8 +2,6 @@
 //!
 //! Locks: none.
 
-use std::net::IpAddr;
-
 use clap::Subcommand;
 
 use super::PublishRange;
@@ -14,7 +12,7 @@ use super::PublishRange;
 Examples:
   mbuma publish add 8080:80              of the one mbuma that runs
   mbuma publish add --pid 4711 0.0.0.0:53:53/udp
-  mbuma publish add --guest 10.0.2.101 8080:80   of a network's guest (`mbuma network inspect`)
+  mbuma publish add 8080:10.0.2.101:80   of a network's guest (`mbuma network inspect`)
   mbuma publish list
   mbuma publish remove 2                 by the number that `add` and `list` print; connections stay
 
@@ -37,11 +35,8 @@ pub(crate) enum PublishVerb {
     /// Publish ports, and print their numbers
     Add {
         /// As `mbuma run --publish`
-        #[arg(value_name = "[ADDR:]HOST:GUEST[/udp]", required = true)]
+        #[arg(value_name = "[ADDR:]HOST:[ADDR:]GUEST[/udp]", required = true)]
         ports: Vec<PublishRange>,
-        /// Address of the guest, if a network has several
-        #[arg(long, value_name = "ADDR")]
-        guest: Option<IpAddr>,
     },
     /// Publish ports no more
     Remove {

@@ -46,8 +46,24 @@ fn publish_reads_every_form() {
             "localhost:8080:80/udp localhost:8081:81/udp",
         ),
         ("0.0.0.0:65535-65535:80", "0.0.0.0:65535:80"),
+        ("8080:10.0.2.101:80", "localhost:8080:10.0.2.101:80"),
+        ("[::1]:8080:[fd00::7]:80/udp", "[::1]:8080:[fd00::7]:80/udp"),
+        (
+            "1-2:127.0.0.1:3-4",
+            "localhost:1:127.0.0.1:3 localhost:2:127.0.0.1:4",
+        ),
+        ("*%eth0:53:53/udp", "*%eth0:53:53/udp"),
+        ("192.0.2.1%eth0:80:80", "192.0.2.1%eth0:80:80"),
+        (
+            "[fe80::1%7]%eth0:80:10.0.2.9:80",
+            "[fe80::1%7]%eth0:80:10.0.2.9:80",
+        ),
     ] {
         assert_eq!(publish(text).as_deref(), Ok(want), "{text}");
+        // What mbuma prints, it takes.
+        for port in want.split(' ') {
+            assert_eq!(publish(port).as_deref(), Ok(port), "{text}");
+        }
     }
 }
 
@@ -71,6 +87,13 @@ fn publish_refuses_what_it_could_only_guess() {
         "[1.2.3.4]:80:80",
         "1.2.3:80:80",
         "[fe80::1%no-such-if]:80:80",
+        "[::1]:80",
+        "127.0.0.1:80",
+        "8080:[10.0.2.9]:80:80",
+        "8080:[fd00::7:80",
+        "8080:fd00::7:80",
+        "*%:80:80",
+        "*%a/b:80:80",
         "80:80/sctp",
         "80:80/",
         "80:80/udp/udp",

@@ -10,7 +10,6 @@ mod link;
 mod sample;
 mod table;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,25 +55,6 @@ impl From<&Share> for Load {
     }
 }
 
-/// A published port as it is shown.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct ShownPort {
-    #[serde(flatten)]
-    pub(super) publish: Publish,
-    /// The guest's address, if the port leads to a named one of several guests.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) guest_addr: Option<IpAddr>,
-}
-
-impl From<&PortSpec> for ShownPort {
-    fn from(spec: &PortSpec) -> ShownPort {
-        ShownPort {
-            publish: spec.publish,
-            guest_addr: spec.guest_addr,
-        }
-    }
-}
-
 /// Every figure at one moment.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Figures {
@@ -89,7 +69,7 @@ pub(super) struct Figures {
     /// Workers that were asked for.
     pub(super) workers_asked: usize,
     /// Ports of the host that lead into the guest.
-    pub(super) published: Vec<ShownPort>,
+    pub(super) published: Vec<Publish>,
     /// Ports of the guest's loopback that lead to the host's.
     pub(super) outward: Vec<OutwardRequest>,
     /// The rights that the process gave up before it read the first packet.
@@ -197,7 +177,7 @@ impl Figures {
             counters,
             gauges,
             workers_asked: fixed.workers_asked,
-            published: fixed.published.iter().map(ShownPort::from).collect(),
+            published: fixed.published.iter().map(|port| port.publish).collect(),
             outward: fixed.outward.iter().map(|port| port.port).collect(),
             isolation: fixed.isolation.clone(),
             answers_names: fixed.answers_names,

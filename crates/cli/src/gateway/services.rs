@@ -252,7 +252,7 @@ impl Services {
         let v4 = fixed.guest.v4.map(|v4| IpAddr::from(v4.guest));
         let v6 = fixed.guest.v6.map(|v6| IpAddr::from(v6.guest));
         let loopback = Some(IpAddr::from(Ipv4Addr::LOCALHOST)).filter(|_| fixed.loopback);
-        let places = match (spec.guest_addr, spec.publish.host) {
+        let places = match (spec.publish.guest_addr, spec.publish.host) {
             (Some(addr), _) if Some(addr) == v4 => [v4, loopback, None],
             (Some(addr), _) => [Some(addr), None, None],
             (None, SocketAddr::V4(_)) => [v4, loopback, v6],

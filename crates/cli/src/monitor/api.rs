@@ -22,7 +22,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 
@@ -33,7 +32,7 @@ use serde_json::{Value, json};
 use super::ports::Ports;
 use super::requests::{Requester, Requests};
 use crate::accept;
-use crate::args::{OutwardRequest, Proto, Publish, PublishRequest};
+use crate::args::{HostEnd, OutwardRequest, Proto, Publish, PublishRequest};
 use crate::errors;
 use crate::ports::{OutwardSpec, PortSpec};
 
@@ -271,9 +270,9 @@ fn execute(
         "add_hostfwd" => {
             let forward = Forward::deserialize(arguments);
             let forward = forward.map_err(|e| format!("bad request: add_hostfwd: {e}"))?;
-            let (request, guest_addr) = forward.meaning()?;
+            let request = forward.meaning()?;
             let refused = format!("bad request: add_hostfwd: {request}: ");
-            let added = ports.add(&request, guest_addr, Some(requester), requests);
+            let added = ports.add(&request, Some(requester), requests);
             let id =
                 added.map_err(|e| refused.clone() + &errors::publish_failure(&request.publish, &e));
             Ok(Executed::Asked(AskedGateway {
@@ -305,16 +304,15 @@ fn execute(
 }
 
 impl Forward {
-    /// The port, and where the server is, if not at the guest's own address.
-    fn meaning(&self) -> Result<(PublishRequest, Option<IpAddr>), String> {
-        let (host_addr, both) = match &*self.host_addr {
-            "" => (Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), false),
-            // Words of ours, for both families.
-            "*" => (Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), true),
-            "localhost" => (Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)), true),
-            text => (text.parse(), false),
+    /// The port.
+    fn meaning(&self) -> Result<PublishRequest, String> {
+        let host_end = match &*self.host_addr {
+            "" => "0.0.0.0",
+            text => text,
         };
-        let host_addr = host_addr.map_err(|_| "bad request: add_hostfwd: bad host_addr")?;
+        let host_end = host_end.parse::<HostEnd>();
+        let host_end =
+            host_end.map_err(|e| format!("bad request: add_hostfwd: bad host_addr: {e}"))?;
         let guest_addr = match &*self.guest_addr {
             "" => None,
             text => Some(
@@ -325,24 +323,19 @@ impl Forward {
         if self.host_port == 0 || self.guest_port == 0 {
             return Err("bad request: add_hostfwd: a port is 1 to 65535".to_owned());
         }
-        let publish = Publish {
-            host: SocketAddr::new(host_addr, self.host_port),
-            guest_port: self.guest_port,
-            proto: self.proto,
-            interface: None,
-        };
-        Ok((PublishRequest { publish, both }, guest_addr))
+        Ok(host_end.port(self.host_port, (guest_addr, self.guest_port), self.proto))
     }
 }
 
 fn entry(spec: &PortSpec) -> Value {
     let Publish {
         host,
+        guest_addr,
         guest_port,
         proto,
         interface: _,
     } = spec.publish;
-    let guest_addr = spec.guest_addr.map(|addr| addr.to_string());
+    let guest_addr = guest_addr.map(|addr| addr.to_string());
     json!({
         "id": spec.id,
         "proto": proto,
@@ -350,6 +343,8 @@ fn entry(spec: &PortSpec) -> Value {
         "host_port": host.port(),
         "guest_addr": guest_addr.unwrap_or_default(),
         "guest_port": guest_port,
+        // A word of ours: as `mbuma publish add` takes it.
+        "text": spec.publish.to_string(),
     })
 }
 
@@ -359,7 +354,13 @@ fn outward_entry(spec: &OutwardSpec) -> Value {
         guest_port,
         host_port,
     } = spec.port;
-    json!({ "id": spec.id, "proto": proto, "guest_port": guest_port, "host_port": host_port })
+    json!({
+        "id": spec.id,
+        "proto": proto,
+        "guest_port": guest_port,
+        "host_port": host_port,
+        "text": spec.port.to_string(),
+    })
 }
 
 #[cfg(test)]

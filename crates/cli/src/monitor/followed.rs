@@ -12,13 +12,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::ports::Ports;
 use super::requests::Requests;
-use crate::args::{LoopbackOpts, OutwardRequest, Proto, Publish, PublishRequest};
+use crate::args::{LoopbackOpts, OutwardRequest, Proto, PublishRange, PublishRequest};
 use crate::channel::ChannelMessage;
 use crate::errors::Error;
 use crate::listening::{ListeningPorts, ProtoPort};
@@ -42,10 +41,8 @@ pub(super) struct FollowedPorts {
     /// `None` once it does not answer.
     agent: Option<NamespaceAgent>,
     host: ListeningPorts,
-    /// Outward ports that the user gave by number.
-    fixed: BTreeSet<ProtoPort>,
-    inward: BTreeMap<ProtoPort, PublishedId>,
-    outward: BTreeMap<ProtoPort, PublishedId>,
+    inward: BTreeMap<PublishRequest, PublishedId>,
+    outward: BTreeMap<OutwardRequest, PublishedId>,
     /// Ports in one direction at most.
     max: usize,
     /// The user was told that ports are left out.
@@ -68,13 +65,11 @@ impl FollowedPorts {
             let bound = outward_port(&agent, asked, ports);
             begun.push(bound.map_err(Error::io(&doing))?);
         }
-        let fixed = opts.outward.iter();
         let followed = FollowedPorts {
             opts: opts.clone(),
             ticks: Ticks::every(PERIOD).map_err(Error::io("setting a timer"))?,
             agent: Some(agent),
             host: ListeningPorts::open().map_err(Error::io("listing the host's ports"))?,
-            fixed: fixed.map(|asked| (asked.proto, asked.guest_port)).collect(),
             inward: BTreeMap::new(),
             outward: BTreeMap::new(),
             max: FOLLOWED_MAX.min(limits::descriptors() / FOLLOWED_SHARE),
@@ -109,19 +104,22 @@ impl FollowedPorts {
         self.inward.retain(|_, id| open.contains(id));
         self.outward.retain(|_, id| open.contains(id));
         self.look_at_guest(ports, requests);
-        self.look_at_host(ports, requests);
+        let own = with_twins(own_ports(ports).into_iter());
+        self.look_at_host(&own, ports, requests);
     }
 
     /// Publishes the ports on which the guest listens.
     fn look_at_guest(&mut self, ports: &mut Ports, requests: &mut Requests) {
-        let listening = self.agent.as_ref();
-        let listening = listening.map(|agent| agent.guest().read(&self.opts.follow_guest));
-        let Some(Ok(mut listening)) = listening else {
+        let (wanted, agent) = (&self.opts.follow_guest, self.agent.as_ref());
+        let listening = agent.map(|agent| agent.guest().read(&protocols(wanted)));
+        let Some(Ok(listening)) = listening else {
             return;
         };
-        listening.retain(|port| !self.fixed.contains(port) && !self.outward.contains_key(port));
-        self.tell_of_limit(&listening);
-        let (gone, new) = changes(&self.inward, &listening, self.max);
+        let own = ports.outward().iter().map(|own| own.port);
+        let own = with_twins(own.map(|own| (own.proto, own.guest_port)));
+        let wanted = leading_to(wanted, &(&listening - &own));
+        self.tell_of_limit(wanted.len());
+        let (gone, new) = changes(&self.inward, &wanted, self.max);
         for port in gone {
             if let Some(id) = self.inward.remove(&port) {
                 ports.remove(id, None, requests);
@@ -129,39 +127,46 @@ impl FollowedPorts {
         }
         for port in new {
             // A port that is in use, or that this user may not open, is left out until the next look.
-            if let Ok(id) = ports.add(&published(port), None, None, requests) {
+            if let Ok(id) = ports.add(&port, None, requests) {
                 self.inward.insert(port, id);
             }
         }
     }
 
-    /// Opens the ports on which the host listens.
-    fn look_at_host(&mut self, ports: &mut Ports, requests: &mut Requests) {
-        let Ok(mut listening) = self.host.read(&self.opts.follow_host) else {
+    /// Opens the ports on which the host listens, except for mbuma's `own`.
+    fn look_at_host(
+        &mut self,
+        own: &BTreeSet<ProtoPort>,
+        ports: &mut Ports,
+        requests: &mut Requests,
+    ) {
+        let wanted = &self.opts.follow_host;
+        let Ok(listening) = self.host.read(&protocols(wanted)) else {
             return;
         };
-        let own = ports.list().iter().map(|port| port.publish);
-        let own = with_twins(own.map(|own| (own.proto, own.host.port())));
-        listening.retain(|port| !own.contains(port) && !self.fixed.contains(port));
-        self.tell_of_limit(&listening);
-        let (gone, new) = changes(&self.outward, &listening, self.max);
+        let wanted = leading_to(wanted, &(&listening - own)).into_iter();
+        let mut wanted: BTreeSet<_> = wanted.map(|port| port.publish.into()).collect();
+        // Where the user gave a port by number.
+        let is_fixed = |asked: &OutwardRequest| {
+            let all = self.opts.outward.iter();
+            let mut given = all.map(|given| (given.proto, given.guest_port));
+            given.any(|given| given == (asked.proto, asked.guest_port))
+        };
+        wanted.retain(|asked| !is_fixed(asked));
+        self.tell_of_limit(wanted.len());
+        let (gone, new) = changes(&self.outward, &wanted, self.max);
         for port in gone {
             if let Some(id) = self.outward.remove(&port) {
                 ports.remove(id, None, requests);
             }
         }
-        for (proto, number) in new {
-            let asked = OutwardRequest {
-                proto,
-                guest_port: number,
-                host_port: number,
-            };
+        for asked in new {
             let Some(agent) = &self.agent else {
                 return;
             };
             match outward_port(agent, &asked, ports) {
                 Ok(port) => {
-                    self.outward.insert((proto, number), port.spec.id);
+                    self.outward.insert(asked, port.spec.id);
                     hand_over(port, requests);
                 }
                 Err(e) if is_gone(&e) => return self.lose_agent(),
@@ -171,8 +176,8 @@ impl FollowedPorts {
         }
     }
 
-    fn tell_of_limit(&mut self, listening: &BTreeSet<ProtoPort>) {
-        if listening.len() > self.max && !std::mem::replace(&mut self.told, true) {
+    fn tell_of_limit(&mut self, wanted: usize) {
+        if wanted > self.max && !std::mem::replace(&mut self.told, true) {
             say(&format!(
                 "at most {} ports are followed in each direction: servers at other ports are not reached. Fewer open \
                  files allow fewer: `ulimit -Hn` shows the limit",
@@ -210,6 +215,32 @@ fn hand_over(port: OutwardPort, requests: &mut Requests) {
     requests.push(message, port.sockets, None);
 }
 
+/// The protocols of ranges.
+fn protocols(ranges: &[PublishRange]) -> Vec<Proto> {
+    ranges.iter().map(PublishRange::proto).collect()
+}
+
+/// The ports of these ranges that lead to a port with a listener.
+fn leading_to(
+    ranges: &[PublishRange],
+    listening: &BTreeSet<ProtoPort>,
+) -> BTreeSet<PublishRequest> {
+    let leading = |range: &PublishRange| {
+        let range = *range;
+        let ports = listening
+            .iter()
+            .filter(move |(proto, _)| *proto == range.proto());
+        ports.filter_map(move |(_, port)| range.leading_to(*port))
+    };
+    ranges.iter().flat_map(leading).collect()
+}
+
+/// The published ports, whose listeners the host's list shows.
+fn own_ports(ports: &Ports) -> Vec<ProtoPort> {
+    let own = ports.list().iter().map(|port| port.publish);
+    own.map(|own| (own.proto, own.host.port())).collect()
+}
+
 /// Ports with a listener of ours. A TCP port counts for UDP too, as in [`ListeningPorts::read`]: otherwise our own
 /// listener would be followed by that.
 fn with_twins(own: impl Iterator<Item = ProtoPort>) -> BTreeSet<ProtoPort> {
@@ -217,32 +248,18 @@ fn with_twins(own: impl Iterator<Item = ProtoPort>) -> BTreeSet<ProtoPort> {
         .collect()
 }
 
-/// The ports of `open` on which no program listens any more, and as many new ones as there is room for.
-fn changes(
-    open: &BTreeMap<ProtoPort, PublishedId>,
-    listening: &BTreeSet<ProtoPort>,
+/// The ports of `open` that are not wanted any more, and as many new ones as there is room for.
+fn changes<T: Ord + Copy>(
+    open: &BTreeMap<T, PublishedId>,
+    wanted: &BTreeSet<T>,
     max: usize,
-) -> (Vec<ProtoPort>, Vec<ProtoPort>) {
-    let gone = open.keys().filter(|port| !listening.contains(port));
+) -> (Vec<T>, Vec<T>) {
+    let gone = open.keys().filter(|port| !wanted.contains(port));
     let gone: Vec<_> = gone.copied().collect();
     let room = max.saturating_sub(open.len() - gone.len());
-    let new = listening.iter().filter(|port| !open.contains_key(port));
+    let new = wanted.iter().filter(|port| !open.contains_key(port));
     let new = new.copied().take(room).collect();
     (gone, new)
-}
-
-/// The port of all the host's addresses that leads to this one of the guest.
-fn published((proto, port): ProtoPort) -> PublishRequest {
-    let publish = Publish {
-        host: (Ipv4Addr::UNSPECIFIED, port).into(),
-        guest_port: port,
-        proto,
-        interface: None,
-    };
-    PublishRequest {
-        publish,
-        both: true,
-    }
 }
 
 /// Whether an error is about the agent, and not about the port.
@@ -262,12 +279,30 @@ mod tests {
     fn ports_come_and_go_and_are_bounded() {
         // Breaks if a port stays open after its server, or a guest with many servers takes every descriptor.
         let open = BTreeMap::from([((Proto::Tcp, 80), 1), ((Proto::Tcp, 81), 2)]);
-        let listening = BTreeSet::from([(Proto::Tcp, 81), (Proto::Udp, 80)]);
+        let wanted = BTreeSet::from([(Proto::Tcp, 81), (Proto::Udp, 80)]);
         let expected = (vec![(Proto::Tcp, 80)], vec![(Proto::Udp, 80)]);
-        assert_eq!(changes(&open, &listening, FOLLOWED_MAX), expected);
+        assert_eq!(changes(&open, &wanted, FOLLOWED_MAX), expected);
         let many = (1..=u16::MAX).map(|port| (Proto::Tcp, port)).collect();
         let new = |max| changes(&open, &many, max).1.len();
         assert_eq!((new(FOLLOWED_MAX), new(1)), (FOLLOWED_MAX - open.len(), 0));
+    }
+
+    #[test]
+    fn a_port_with_a_listener_is_found_in_its_range() {
+        // Breaks when a port outside of the ranges is opened, one within is not, or it leads to another port or by
+        // another protocol.
+        let ranges = ["8000-8010:80-90", "*:1-99:1-99/udp"].map(|text| text.parse().expect(text));
+        let listening = [79, 80, 90, 91].map(|port| (Proto::Tcp, port));
+        let listening = BTreeSet::from(listening).into_iter();
+        let listening = listening
+            .chain([(Proto::Udp, 99), (Proto::Udp, 100)])
+            .collect();
+        let found = leading_to(&ranges, &listening);
+        let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            ["*:99:99/udp", "localhost:8000:80", "localhost:8010:90"]
+        );
     }
 
     #[test]

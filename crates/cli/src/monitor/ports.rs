@@ -49,7 +49,7 @@ impl Guests {
                     .then(|| format!("{addr} is no address of the guest, which has {end}"))
             }
             (Guests::Network(_), None) => Some(
-                "a network has several guests: name the address of one (--guest, guest_addr)"
+                "a network has several guests: name the address of one, as in 8080:10.0.2.101:80"
                     .to_owned(),
             ),
             (Guests::Network(guests), Some(addr)) => {
@@ -99,7 +99,7 @@ impl Ports {
     pub(super) fn begin(&mut self, asked: &[PublishRequest]) -> Result<Vec<PublishedPort>, Error> {
         let mut bound = Vec::new();
         for request in asked {
-            let ports = self.bind(request, None);
+            let ports = self.bind(request);
             bound.extend(ports.map_err(|(publish, source)| Error::Publish { publish, source })?);
         }
         Ok(bound)
@@ -113,11 +113,12 @@ impl Ports {
     fn bind(
         &mut self,
         request: &PublishRequest,
-        guest_addr: Option<IpAddr>,
     ) -> Result<Vec<PublishedPort>, (Publish, io::Error)> {
-        self.check_room().map_err(|e| (request.publish, e))?;
+        let room = self.check_room();
+        let may = room.and_then(|()| self.guests.check(request.publish.guest_addr));
+        may.map_err(|e| (request.publish, e))?;
         let sockets = ports::bind_all(request)?;
-        Ok(self.number(sockets, guest_addr))
+        Ok(self.number(sockets))
     }
 
     fn check_room(&self) -> io::Result<()> {
@@ -142,18 +143,10 @@ impl Ports {
     }
 
     /// Gives the sockets of a port their number.
-    fn number(
-        &mut self,
-        sockets: Vec<(Publish, OwnedFd)>,
-        guest_addr: Option<IpAddr>,
-    ) -> Vec<PublishedPort> {
+    fn number(&mut self, sockets: Vec<(Publish, OwnedFd)>) -> Vec<PublishedPort> {
         let id = self.next_id();
         let port = |(publish, socket)| {
-            let spec = PortSpec {
-                id,
-                publish,
-                guest_addr,
-            };
+            let spec = PortSpec { id, publish };
             PublishedPort { spec, socket }
         };
         let ports: Vec<_> = sockets.into_iter().map(port).collect();
@@ -164,12 +157,17 @@ impl Ports {
     /// Publishes a port of the guest at `addr` by a socket that is bound already.
     pub(super) fn adopt(
         &mut self,
-        (publish, addr, socket): (Publish, Ipv4Addr, OwnedFd),
+        (mut publish, addr, socket): (Publish, Ipv4Addr, OwnedFd),
         requester: Option<Requester>,
         requests: &mut Requests,
     ) -> io::Result<()> {
         self.check_room()?;
-        let ports = self.number(vec![(publish, socket)], Some(addr.into()));
+        let named = *publish.guest_addr.get_or_insert(addr.into());
+        if named != addr {
+            let wrong = format!("{named} is not the address of this guest, which is {addr}");
+            return Err(io::Error::other(wrong));
+        }
+        let ports = self.number(vec![(publish, socket)]);
         requests.publish(ports, requester);
         Ok(())
     }
@@ -181,10 +179,10 @@ impl Ports {
             Guests::One { .. } => None,
         };
         let addrs = [Some(addr.into()), addr6.flatten().map(IpAddr::from)];
-        let its = self
-            .list
-            .iter()
-            .filter(|port| port.guest_addr.is_some() && addrs.contains(&port.guest_addr));
+        let its = self.list.iter().filter(|port| {
+            let addr = port.publish.guest_addr;
+            addr.is_some() && addrs.contains(&addr)
+        });
         let its: Vec<PublishedId> = its.map(|port| port.id).collect();
         for id in its {
             self.remove(id, None, requests);
@@ -198,12 +196,10 @@ impl Ports {
     pub(super) fn add(
         &mut self,
         request: &PublishRequest,
-        guest_addr: Option<IpAddr>,
         requester: Option<Requester>,
         requests: &mut Requests,
     ) -> io::Result<PublishedId> {
-        self.guests.check(guest_addr)?;
-        let ports = self.bind(request, guest_addr).map_err(|(_, e)| e)?;
+        let ports = self.bind(request).map_err(|(_, e)| e)?;
         requests.publish(ports, requester);
         Ok(self.last)
     }

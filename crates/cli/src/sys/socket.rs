@@ -61,7 +61,7 @@ pub(crate) struct LocalEnd {
 }
 
 /// The name of an interface, as the kernel takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct InterfaceName([u8; libc::IFNAMSIZ]);
 
 impl InterfaceName {

@@ -177,14 +177,12 @@ fn a_port_of_a_guest_is_published_while_it_lives() {
     let pid = pid_of(&network);
     // Breaks when a port is published of no guest, or of another one than was named.
     let third = resident(&network, &["--hostname", "third"], SERVE);
-    let add = |options: &[&str]| {
+    let add = |publish: &str| {
         let mut command = program(MBUMA);
-        command
-            .args(["publish", "--pid", &pid.to_string(), "add"])
-            .args(options);
-        command.arg(&publish).output().expect("it was built")
+        command.args(["publish", "--pid", &pid.to_string(), "add", publish]);
+        command.output().expect("it was built")
     };
-    let unnamed = add(&[]);
+    let unnamed = add(&publish);
     let why = String::from_utf8_lossy(&unnamed.stderr).into_owned();
     assert_eq!(unnamed.status.code(), Some(1), "{why}");
     assert!(why.contains("several guests"), "{why}");
@@ -192,7 +190,8 @@ fn a_port_of_a_guest_is_published_while_it_lives() {
     let guests = view["guests"].as_array().expect("a list");
     let third_addr = guests.iter().find(|guest| guest["name"] == "third");
     let third_addr = third_addr.and_then(|guest| guest["addr"].as_str());
-    let named = add(&["--guest", third_addr.expect("it has joined")]);
+    let third_addr = third_addr.expect("it has joined");
+    let named = add(&format!("{port}:{third_addr}:80"));
     assert!(named.status.success(), "{named:?}");
     assert_eq!(fetch().stdout, b"page\n");
     assert_eq!(third.finish().code, Some(0));

@@ -1,11 +1,16 @@
 //! pasta's options, by what they do: the cases that podman's own tests of pasta go through, and others of its manual.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::UdpSocket;
 use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::Duration;
 
 use crate::common::needs::{guests, ip6, programs, root};
-use crate::common::test_host::ip;
-use crate::common::{MBUMA, Running, Scratch, program, wait_until, with_descriptors};
+use crate::common::server::connect;
+use crate::common::test_host::{ip, make_tun};
+use crate::common::{AS_NOBODY, MBUMA, Running, Scratch, program, wait_until, with_descriptors};
 use crate::ip6::make_neighbour6;
 
 /// A host with a neighbour, `far`, and an interface more, `second`; and a network namespace without a network, `blue`.
@@ -194,6 +199,18 @@ fn pasta_binds_ports_and_connections_to_interfaces() {
     assert!(!reached("far", "http://198.51.100.1:8081/"));
     assert!(reached("host", "http://127.0.0.1:8081/"));
     assert!(!reached("host", "http://127.0.0.1:8080/"));
+    let listed = output(&format!("{MBUMA} publish list --pid {}", running.id()));
+    let ports: Vec<_> = listed
+        .lines()
+        .filter_map(|line| line.split_once("  "))
+        .collect();
+    let ports: Vec<_> = ports.into_iter().map(|(_, port)| port).collect();
+    let expected = [
+        "198.51.100.1%near0:8080:80",
+        "0.0.0.0%lo:8081:80",
+        "[::]%lo:8081:80",
+    ];
+    assert_eq!(ports, expected);
     inside.signal("KILL");
     inside.finish();
     host.end(running);
@@ -399,4 +416,85 @@ fn clients_of_outward_ports_leave_descriptors() {
     running.wait_for("connected");
     assert_eq!(running.finish().code, Some(0));
     drop((server, far));
+}
+
+/// A program for a guest: servers of UDP and TCP that answer in capitals; it prints the answer of the host's server.
+const FOLLOWED_SERVERS: &str = "
+import socket, sys, threading, time
+def datagrams(u):
+    while True:
+        text, peer = u.recvfrom(100)
+        u.sendto(text.upper(), peer)
+def streams(l):
+    while True:
+        s, _ = l.accept()
+        s.sendall(s.recv(100).upper())
+        s.close()
+for port in 5299, 5300:
+    u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    u.bind(('0.0.0.0', port))
+    threading.Thread(target=datagrams, args=[u], daemon=True).start()
+for port in 8000, 8010:
+    l = socket.create_server(('0.0.0.0', port))
+    threading.Thread(target=streams, args=[l], daemon=True).start()
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+u.settimeout(1)
+while True:
+    try:
+        u.connect(('127.0.0.1', 6001))
+        u.send(b'out')
+        print(u.recv(9), flush=True)
+        break
+    except OSError:
+        time.sleep(0.1)
+sys.stdin.readline()
+";
+
+#[test]
+fn an_ordinary_users_command_has_the_ports_of_lists_with_auto() {
+    // Breaks when `pasta COMMAND` of an ordinary user does not find servers of UDP, or opens a port that is not among
+    // the named ones, or one that leads elsewhere.
+    needs!(guests(), root(), ip6(), programs(&["setpriv", "python3"]));
+    on_test_host!();
+    needs!(make_tun("666"));
+    let _host = PastaHost::new();
+    let scratch = Scratch::new();
+    let pasta = scratch.copy("pasta", Path::new(MBUMA));
+    let server = UdpSocket::bind("127.0.0.1:5301").expect("a network of its own");
+    std::thread::spawn(move || {
+        let mut bytes = [0; 9];
+        while let Ok((n, peer)) = server.recv_from(&mut bytes) {
+            let _ = server.send_to(&bytes[..n], peer);
+        }
+    });
+    let mut command = program(AS_NOBODY[0]);
+    command.args(&AS_NOBODY[1..]).arg(pasta);
+    let options = "-t 7000-7009:8000-8009,auto -u auto,~5299 -T none -U 6001:5301,auto";
+    command.args(options.split(' '));
+    command.args(["python3", "-I", "-S", "-u", "-c", FOLLOWED_SERVERS]);
+    let mut running = Running::start(command);
+    running.wait_for("b'out'");
+    let stream = || {
+        let mut stream = connect(7000).ok()?;
+        stream.write_all(b"in").ok()?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).ok()?;
+        Some(text)
+    };
+    let datagram = || {
+        let socket = UdpSocket::bind("127.0.0.1:0").ok()?;
+        socket.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
+        socket.send_to(b"in", ("127.0.0.1", 5300)).ok()?;
+        let mut bytes = [0; 9];
+        let n = socket.recv(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes[..n]).into_owned())
+    };
+    wait_until("the port of TCP", || stream().as_deref() == Some("IN"));
+    wait_until("the port of UDP", || datagram().as_deref() == Some("IN"));
+    for closed in [7010, 8000, 8010] {
+        assert!(connect(closed).is_err(), "{closed}");
+    }
+    UdpSocket::bind("127.0.0.1:5299").expect("it is free");
+    running.say("");
+    running.finish().good();
 }

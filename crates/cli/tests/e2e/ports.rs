@@ -122,7 +122,7 @@ fn ports_come_and_go_while_a_guest_is_served() {
     // The first is one of both families.
     assert_eq!(list.lines().count(), 4, "{list}");
     assert!(
-        list.contains(&format!("3  127.0.0.1:{udp} -> :7/udp")),
+        list.contains(&format!("3  127.0.0.1:{udp}:7/udp\n")),
         "{list}"
     );
     publish(&running, &home, &["remove", "1", "2", "3"]).good();

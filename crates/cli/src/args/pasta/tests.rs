@@ -82,6 +82,25 @@ fn lines_of_engines_mean_what_they_mean_to_pasta() {
     assert_eq!(podman.target(), Some(AttachTarget::Path(path)));
 }
 
+/// Each range by its first and last port.
+fn ranges(ranges: &[PublishRange]) -> Vec<String> {
+    let text = |range: &PublishRange| {
+        let (first, last) = (range.ports().next(), range.ports().last());
+        let (Some(first), Some(last)) = (first, last) else {
+            return String::new();
+        };
+        let (to, end) = (first.publish.guest_port, last.publish.guest_port);
+        let ports = format!("{}:{to}", first.publish.host.port());
+        let all = format!(
+            "{}-{}:{to}-{end}",
+            first.publish.host.port(),
+            last.publish.host.port()
+        );
+        first.to_string().replacen(&ports, &all, 1)
+    };
+    ranges.iter().map(text).collect()
+}
+
 #[test]
 fn a_command_is_run() {
     // Breaks when `pasta COMMAND` takes the command's options for its own, a command for a process, or a namespace for
@@ -94,9 +113,9 @@ fn a_command_is_run() {
         (Some("web"), &[".".to_owned()][..])
     );
     assert!(made.map_root && !made.net.no_dns);
-    let both = [Proto::Tcp, Proto::Udp];
-    assert_eq!(made.net.loopback.follow_guest, both);
-    assert_eq!(made.net.loopback.follow_host, both);
+    let everything = ["*:1-65535:1-65535", "*:1-65535:1-65535/udp"];
+    assert_eq!(ranges(&made.net.loopback.follow_guest), everything);
+    assert_eq!(ranges(&made.net.loopback.follow_host), everything);
     assert_eq!(run("-q").expect("a shell").command.len(), 1);
     assert_eq!(run("1 2").expect("a command").command, ["1", "2"]);
     assert!(run("-D none ls").expect("a command").net.no_dns);
@@ -138,10 +157,36 @@ fn ports_are_lists_of_ranges() {
         "*:21:81",
         "*:24:84",
         "*:25:85",
-        "192.0.2.1:53:53 on lo",
-        "*:54:54 on lo",
+        "192.0.2.1%lo:53:53",
+        "*%lo:54:54",
         "[::1]:55:55/udp",
     ];
+    assert_eq!(ports, expected);
+    let led = args(
+        "--config-net -t 0.0.0.0/5000:192.0.2.5/6000 -t 8080:[fd00::7],1-2:10.0.2.9 -u none 1",
+    );
+    let (ports, _) = led.ports().expect("usable");
+    let expected = [
+        "0.0.0.0:5000-5000:192.0.2.5:6000-6000",
+        "*:8080-8080:[fd00::7]:8080-8080",
+        "*:1-2:10.0.2.9:1-2",
+    ];
+    // The guest's address stands between both ports.
+    let ports: Vec<_> = ports
+        .iter()
+        .flat_map(PublishRange::ports)
+        .map(|p| p.to_string())
+        .collect();
+    let expected: Vec<_> = expected
+        .iter()
+        .flat_map(|text| {
+            text.parse::<PublishRange>()
+                .expect(text)
+                .ports()
+                .map(|p| p.to_string())
+                .collect::<Vec<_>>()
+        })
+        .collect();
     assert_eq!(ports, expected);
     for wrong in ["255.0.255.0", "0", "33", "x"] {
         assert!(prefix_len(wrong).is_err(), "{wrong}");
@@ -158,16 +203,24 @@ fn ports_of_the_loopback_are_lists_or_found_by_looking() {
             .1
     };
     let found = loopback("-q");
-    let both = [Proto::Tcp, Proto::Udp];
-    assert_eq!(
-        (&found.follow_guest[..], &found.follow_host[..]),
-        (&both[..], &both[..])
-    );
+    let everything = ["*:1-65535:1-65535", "*:1-65535:1-65535/udp"];
+    assert_eq!(ranges(&found.follow_guest), everything);
+    assert_eq!(ranges(&found.follow_host), everything);
     let listed = loopback("-t auto -u none -T 5000-5001:6000-6001 -T 22 -U 53:5353");
-    assert_eq!(
-        (&listed.follow_guest[..], &listed.follow_host[..]),
-        (&both[..1], &[][..])
+    assert_eq!(ranges(&listed.follow_guest), everything[..1]);
+    assert_eq!(ranges(&listed.follow_host), [""; 0]);
+    let parts = loopback(
+        "-t 8000-8010:80-90,auto -t ::1/auto,~1-1023,~65535 -u auto,~1,~5-9,~7-11 -T 5000-5001:6000-6001,auto -U all,auto",
     );
+    let expected = [
+        "*:8000-8010:80-90",
+        "[::1]:1024-65534:1024-65534",
+        "*:2-4:2-4/udp",
+        "*:12-65535:12-65535/udp",
+    ];
+    assert_eq!(ranges(&parts.follow_guest), expected);
+    let expected = ["*:5000-5001:6000-6001", everything[1]];
+    assert_eq!(ranges(&parts.follow_host), expected);
     let port = |proto, guest_port, host_port| OutwardRequest {
         proto,
         guest_port,
@@ -197,9 +250,11 @@ fn a_protocol_that_is_switched_off_has_no_ports() {
             let (published, loopback) = of(off);
             let published = published.iter().flat_map(PublishRange::ports);
             let inward = published.map(|port| port.publish.proto);
-            let inward: Vec<_> = inward.chain(loopback.follow_guest).collect();
+            let followed = loopback.follow_guest.iter().map(PublishRange::proto);
+            let inward: Vec<_> = inward.chain(followed).collect();
             let outward = loopback.outward.iter().map(|port| port.proto);
-            let outward: Vec<_> = outward.chain(loopback.follow_host).collect();
+            let followed = loopback.follow_host.iter().map(PublishRange::proto);
+            let outward: Vec<_> = outward.chain(followed).collect();
             assert_eq!((inward, outward), (vec![left], vec![left]), "{line} {off}");
         }
     }
@@ -221,7 +276,10 @@ fn what_is_not_there_yet_is_refused() {
         "--config-net --runas nobody 1",
         "--config-net --chroot-fallback 1",
         "--config-net -T 127.0.0.1/80 -t none -u none 1",
-        "--config-net -t auto -t 80 1",
+        "--config-net -t 80,all 1",
+        "--config-net -t 80:10.0.2.x/80 1",
+        "--config-net -T 80:10.0.2.9/80 -t none -u none 1",
+        "--config-net -T ::1/auto -t none -u none 1",
         "--config-net -U all 1",
         "1",
         "--config-net -t ~25 1",

@@ -68,12 +68,11 @@ pub(in super::super) fn figures() -> Figures {
             }],
         },
     };
-    let range: PublishRange = "8080:80".parse().expect("two ports");
+    let range: PublishRange = "8080:10.0.2.101:80".parse().expect("two ports");
     let fixed = Fixed {
         published: vec![PortSpec {
             id: 1,
             publish: range.ports().next().expect("a port").publish,
-            guest_addr: Some([10, 0, 2, 101].into()),
         }],
         workers_asked: 2,
         ..test_gateway::fixed()

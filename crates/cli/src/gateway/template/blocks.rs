@@ -54,10 +54,7 @@ fn zone_row(z: &ZoneFigures) -> String {
 
 fn published_lines(figures: &Figures) -> String {
     let ports = figures.published.iter();
-    let published = ports.map(|port| match port.guest_addr {
-        Some(addr) => format!("published: {} of {addr}\n", port.publish),
-        None => format!("published: {}\n", port.publish),
-    });
+    let published = ports.map(|port| format!("published: {port}\n"));
     let outward = figures.outward.iter();
     let outward = outward.map(|port| format!("outward: {port}\n"));
     published.chain(outward).collect()

@@ -45,7 +45,7 @@ fn the_page_shows_its_figures() {
 fn the_overview_names_the_guest_of_a_port() {
     // Breaks when a user of a network does not see which guest a published port leads to.
     let text = figures().fill(TEMPLATES[2]);
-    let line = "published: 127.0.0.1:8080:80 of 10.0.2.101\n";
+    let line = "published: 127.0.0.1:8080:10.0.2.101:80\n";
     assert!(text.contains(line), "{text}");
 }
 

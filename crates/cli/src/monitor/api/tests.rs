@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener};
+use std::net::{Ipv4Addr, Shutdown, TcpListener};
 use std::os::fd::OwnedFd;
 
 use mbuma::runtime::{Interest, Poller};
@@ -104,7 +104,7 @@ fn lines_of_podman_and_rootlesskit_are_answered_as_recorded() {
     };
     let spec = specs[0];
     assert_eq!(
-        (spec.id, spec.publish.guest_port, spec.guest_addr),
+        (spec.id, spec.publish.guest_port, spec.publish.guest_addr),
         (1, 80, None)
     );
     assert!(socket.is_some(), "the gateway process may not bind");
@@ -125,6 +125,8 @@ fn lines_of_podman_and_rootlesskit_are_answered_as_recorded() {
     let list: Value = serde_json::from_str(&list).expect("JSON");
     assert_eq!(list["return"]["entries"][1]["guest_addr"], "10.0.2.50");
     assert_eq!(list["return"]["entries"][1]["proto"], "udp");
+    let text = format!("127.0.0.1:{port}:10.0.2.50:80/udp");
+    assert_eq!(list["return"]["entries"][1]["text"], text);
 
     let remove = r#"{"execute":"remove_hostfwd","arguments":{"id":1}}"#;
     assert_eq!(bench.ask(&[remove], true), r#"{"return":{}}"#);

@@ -5,7 +5,8 @@
 //! | inward (`-t auto`, `-u auto`) | the host, at all addresses | the guest, as a port that is published |
 //! | outward (`-T`, `-U`) | the guest, at its loopback | the host's loopback |
 //!
-//! A port of one direction is never followed in the other: otherwise each listener would keep the other open.
+//! A port of one direction is never followed in the other: otherwise each listener would keep the other open, and one
+//! that mbuma is about to close would take the place of the next server.
 //!
 //! Invariants: at most [`FOLLOWED_MAX`] ports are followed in each direction, and fewer where descriptors are few.
 //! Locks: none.
@@ -98,14 +99,21 @@ impl FollowedPorts {
         }
     }
 
+    /// Nothing is looked at while the gateway process has not made the last changes: it holds sockets of ports that are
+    /// closed here.
     fn look(&mut self, ports: &mut Ports, requests: &mut Requests) {
+        if !requests.is_empty() {
+            return;
+        }
         // The gateway process may have refused some.
         let open = ports.ids();
         self.inward.retain(|_, id| open.contains(id));
         self.outward.retain(|_, id| open.contains(id));
+        // Those that this look closes listen until its end.
+        let before = own_ports(ports);
         self.look_at_guest(ports, requests);
-        let own = with_twins(own_ports(ports).into_iter());
-        self.look_at_host(&own, ports, requests);
+        let own = before.into_iter().chain(own_ports(ports));
+        self.look_at_host(&with_twins(own), ports, requests);
     }
 
     /// Publishes the ports on which the guest listens.

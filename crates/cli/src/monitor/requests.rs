@@ -60,6 +60,11 @@ pub(super) struct Requests {
 }
 
 impl Requests {
+    /// Whether each has its answer.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Asks for a change.
     pub(super) fn push(
         &mut self,

@@ -177,7 +177,7 @@ impl Policy {
             return Err(Denial::Ignored);
         }
         let (ip, port) = (asked.ip(), asked.port());
-        let host = match self.use_of(ip) {
+        let host = match self.use_of(asked) {
             AddressUse::Names if self.names => {
                 return match port {
                     DNS_PORT => Ok(Destination::Resolver),
@@ -232,9 +232,12 @@ impl Policy {
         Ok(asked)
     }
 
-    /// The use of an address. A gateway of the host's own network is another host, unless it means this one.
-    fn use_of(&self, ip: IpAddr) -> AddressUse {
+    /// The use of an address. A gateway of the host's own network is another host, unless it means this one. Where names
+    /// are answered at the address of the gateway, or of another host, the other ports are those of that host.
+    fn use_of(&self, asked: SocketAddr) -> AddressUse {
+        let ip = asked.ip();
         let routed = self.is_routed(ip);
+        let for_names = matches!(asked.port(), DNS_PORT | ENCRYPTED_DNS_PORT);
         let (gateway, names) = match (ip, &self.v4, &self.v6) {
             (IpAddr::V4(ip), Some(v4), _) => (ip == v4.gateway, ip == v4.dns),
             (IpAddr::V6(ip), _, Some(v6)) => (
@@ -244,7 +247,8 @@ impl Policy {
             _ => (false, false),
         };
         match (names, gateway) {
-            (true, _) if self.names || !routed => AddressUse::Names,
+            (true, _) if for_names && (self.names || !routed) => AddressUse::Names,
+            (true, false) if !routed => AddressUse::Names,
             (_, true) if self.host_loopback || !routed => AddressUse::Gateway,
             _ if self.is_inside(ip) => AddressUse::Nobody,
             _ => AddressUse::Elsewhere,

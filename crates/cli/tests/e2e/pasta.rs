@@ -344,6 +344,7 @@ fn pasta_runs_a_command_or_a_shell() {
                   grep nameserver /etc/resolv.conf
                   curl -sS http://198.51.100.2:8000/ | grep -c far
                   curl -sS http://127.0.0.1:7001/ | grep -c far
+                  curl -sS http://198.51.100.3:7001/ | grep -c far
                   exit 7";
     let pid = host.scratch.text("pid");
     let mut command = program(&host.pasta);
@@ -352,7 +353,7 @@ fn pasta_runs_a_command_or_a_shell() {
     ]);
     let out = Running::start(command).finish();
     assert_eq!(
-        out.out, "198.51.100.1/32\n0\nnameserver 198.51.100.3\n1\n1\n",
+        out.out, "198.51.100.1/32\n0\nnameserver 198.51.100.3\n1\n1\n1\n",
         "{}",
         out.err
     );

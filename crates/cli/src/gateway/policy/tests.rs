@@ -223,6 +223,34 @@ fn a_client_with_the_guests_own_address_is_shown_as_the_gateway() {
 }
 
 #[test]
+fn names_at_the_gateways_address_leave_its_other_ports() {
+    // Breaks when a guest whose gateway answers names reaches neither the host's loopback there, nor the router that has
+    // the address.
+    let ends = GuestEnd {
+        v4: Some(Addressing {
+            gateway: [192, 0, 2, 1].into(),
+            dns: [192, 0, 2, 1].into(),
+            routed: true,
+            ..Addressing::DEFAULT
+        }),
+        ..GuestEnd::usual()
+    };
+    let (gateway, loopback) = (asked("192.0.2.1:80"), asked("127.0.0.1:80"));
+    let router = Policy::new(&ends, false);
+    let mapped = Policy::new(&ends, false).with_mappings(&[(gateway.ip(), loopback.ip())]);
+    for (policy, there) in [
+        (&router, gateway),
+        (&mapped, loopback),
+        (&Policy::new(&ends, true), loopback),
+    ] {
+        let there = Ok(Destination::Host(there));
+        assert_eq!(policy.decide(Proto::Tcp, gateway), there);
+        let names = policy.decide(Proto::Udp, asked("192.0.2.1:53"));
+        assert_eq!(names, Ok(Destination::Resolver));
+    }
+}
+
+#[test]
 fn errors_of_the_host_keep_their_meaning() {
     // Breaks when a guest is told "refused" about a host that is not there, or the other way round.
     let told = |errno| unreach(&io::Error::from_raw_os_error(errno));

@@ -72,12 +72,17 @@ impl ListeningPorts {
         (lists.collect(), self.ephemeral.clone())
     }
 
-    /// The ports of `protocols` now. With UDP, the TCP ports are among those of UDP as well: a server such as iperf3's
-    /// listens for TCP, and binds its UDP port when a client has come.
-    pub(crate) fn read(&self, protocols: &[Proto]) -> io::Result<BTreeSet<ProtoPort>> {
+    /// The ports of `protocols` now, but for mbuma's `own`. With UDP, the TCP ports are among those of UDP as well: a
+    /// server such as iperf3's listens for TCP, and binds its UDP port when a client has come.
+    pub(crate) fn read(
+        &self,
+        protocols: &[Proto],
+        own: &BTreeSet<ProtoPort>,
+    ) -> io::Result<BTreeSet<ProtoPort>> {
         let mut found = BTreeSet::new();
         for (file, (_, proto)) in self.lists.iter().zip(LISTS) {
-            let ports = self.read_list(file, proto)?;
+            let mut ports = self.read_list(file, proto)?;
+            ports.retain(|port| !own.contains(&(proto, *port)));
             let also_udp = proto == Proto::Tcp && protocols.contains(&Proto::Udp);
             if protocols.contains(&proto) {
                 found.extend(ports.iter().map(|port| (proto, *port)));
@@ -149,19 +154,30 @@ mod tests {
 
     #[test]
     fn open_lists_show_what_listens_now() {
-        // Breaks if the lists are read once only, or a client's UDP socket counts as a server.
+        // Breaks if the lists are read once only, a client's UDP socket counts as a server, or a listener of ours leads to
+        // a port of either protocol that takes the place of one of the guest's own.
         let lists = ListeningPorts::open().expect("a kernel with /proc");
         let server = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = server.local_addr().expect("bound").port();
         let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
         let client = client.local_addr().expect("bound").port();
-        let both = lists.read(&[Proto::Tcp, Proto::Udp]).expect("readable");
+        let read = |protocols: &[Proto], own| lists.read(protocols, &own).expect("readable");
+        let both = read(&[Proto::Tcp, Proto::Udp], BTreeSet::new());
         assert!(both.contains(&(Proto::Tcp, port)) && both.contains(&(Proto::Udp, port)));
         assert!(client == port || !both.contains(&(Proto::Udp, client)));
-        let tcp = lists.read(&[Proto::Tcp]).expect("readable");
+        let others = read(
+            &[Proto::Tcp, Proto::Udp],
+            BTreeSet::from([(Proto::Tcp, port)]),
+        );
+        assert!(
+            [Proto::Tcp, Proto::Udp]
+                .iter()
+                .all(|proto| !others.contains(&(*proto, port)))
+        );
+        let tcp = read(&[Proto::Tcp], BTreeSet::new());
         assert!(tcp.iter().all(|(proto, _)| *proto == Proto::Tcp));
         drop(server);
         // Another program may listen there from now on.
-        lists.read(&[Proto::Tcp]).expect("readable again");
+        read(&[Proto::Tcp], BTreeSet::new());
     }
 }

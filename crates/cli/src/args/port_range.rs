@@ -76,7 +76,7 @@ impl fmt::Display for PublishRequest {
             Some(IpAddr::V6(addr)) => write!(f, "[{addr}]:")?,
             None => {}
         }
-        f.write_str(&guest_port.to_string())?;
+        write!(f, "{guest_port}")?;
         match proto {
             Proto::Tcp => Ok(()),
             Proto::Udp => f.write_str("/udp"),
@@ -199,6 +199,11 @@ impl PublishRange {
         request
     }
 
+    /// The first of them.
+    pub(crate) fn first(&self) -> PublishRequest {
+        self.first
+    }
+
     /// Whether it is at every address of the host, and leads to the guest's own.
     pub(super) fn names_no_address(&self) -> bool {
         let PublishRequest { publish, both } = self.first;
@@ -302,13 +307,14 @@ impl FromStr for PublishRange {
     }
 }
 
-/// An address of the guest; IPv6 may be in brackets.
+/// An address of the guest, IPv6 in brackets.
 pub(super) fn guest_address(text: &str) -> Result<IpAddr, String> {
-    let plain = text
-        .strip_prefix('[')
-        .and_then(|text| text.strip_suffix(']'));
-    let addr = plain.unwrap_or(text).parse();
-    addr.map_err(|_| format!("`{text}` is no address of a guest"))
+    let v6 = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    let addr = match v6 {
+        Some(v6) => v6.parse().map(IpAddr::V6).ok(),
+        None => text.parse().map(IpAddr::V4).ok(),
+    };
+    addr.ok_or_else(|| format!("`{text}` is no address of a guest (IPv6 in brackets)"))
 }
 
 /// `8080` or `8080-8089`.

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 
 use super::requests::{Requester, Requests};
-use crate::args::{NetOpts, OutwardRequest, Publish, PublishRequest};
+use crate::args::{NetOpts, OutwardRequest, Publish, PublishRange, PublishRequest};
 use crate::errors::Error;
 use crate::guest::{Guest, GuestEnd};
 use crate::guests::GuestSpec;
@@ -121,6 +121,16 @@ impl Ports {
         Ok(self.number(sockets))
     }
 
+    /// Whether the guest may have the address to which ports of a range lead.
+    ///
+    /// # Errors
+    /// It may not.
+    pub(super) fn check(&self, range: &PublishRange) -> Result<(), Error> {
+        let publish = range.first().publish;
+        let may = self.guests.check(publish.guest_addr);
+        may.map_err(|source| Error::Publish { publish, source })
+    }
+
     fn check_room(&self) -> io::Result<()> {
         match self.list.len() < PORTS_MAX {
             true => Ok(()),
@@ -164,7 +174,7 @@ impl Ports {
         self.check_room()?;
         let named = *publish.guest_addr.get_or_insert(addr.into());
         if named != addr {
-            let wrong = format!("{named} is not the address of this guest, which is {addr}");
+            let wrong = format!("{named}: a network's port leads to the guest's address, {addr}");
             return Err(io::Error::other(wrong));
         }
         let ports = self.number(vec![(publish, socket)]);

@@ -221,7 +221,7 @@ pub(crate) struct PastaArgs {
     #[arg(long, conflicts_with = "ipv6_only")]
     no_ndp: bool,
 
-    /// Connections to the host's loopback reach servers on the guest's, which they do in any case
+    /// Connections to the host's loopback, and only these, reach servers on the guest's, which is always so
     #[arg(long)]
     host_lo_to_ns_lo: bool,
 
@@ -410,7 +410,11 @@ impl PastaArgs {
 
     /// The ports that are published at the start, and those at the loopback or that mbuma finds itself.
     fn ports(&self) -> Result<(Vec<PublishRange>, LoopbackOpts), String> {
-        let (mut published, mut loopback) = (Vec::new(), LoopbackOpts::default());
+        let mut published = Vec::new();
+        let mut loopback = LoopbackOpts {
+            is_private: true,
+            ..LoopbackOpts::default()
+        };
         let inward = [
             ("-t", &self.tcp_ports, Proto::Tcp),
             ("-u", &self.udp_ports, Proto::Udp),

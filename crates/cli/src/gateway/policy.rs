@@ -55,6 +55,8 @@ pub(super) struct Policy {
     /// The local end of sockets, unless the peer is the host itself.
     sources: Sources,
     ignored: IgnoredProtocols,
+    /// Clients of other machines do not reach the guest's 127.0.0.1.
+    private_loopback: bool,
 }
 
 /// The role of an address of the guest's network.
@@ -108,6 +110,7 @@ impl Policy {
             closed: false,
             sources: Sources::default(),
             ignored: IgnoredProtocols::default(),
+            private_loopback: false,
         }
     }
 
@@ -127,6 +130,19 @@ impl Policy {
             mappings: mappings.to_vec(),
             ..self
         }
+    }
+
+    /// The same, with a guest's loopback that clients of the host's loopback alone reach.
+    pub(super) fn with_private_loopback(self, private_loopback: bool) -> Policy {
+        Policy {
+            private_loopback,
+            ..self
+        }
+    }
+
+    /// Whether this client of a published port may reach a server of the guest there.
+    pub(super) fn admits(&self, client: SocketAddr, server: SocketAddr) -> bool {
+        !self.private_loopback || !server.ip().is_loopback() || client.ip().is_loopback()
     }
 
     /// Takes the number of the guest's interface.

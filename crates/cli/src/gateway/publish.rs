@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   client --> Listener --> 1. the guest's address      a server that listens there, or on 0.0.0.0 or ::
-//!                           2. the guest's 127.0.0.1    if the guest refused 1: most development servers
+//!                           2. the guest's 127.0.0.1    if the guest refused 1: most development servers; by `pasta`
+//!                                                       for clients on the host's own loopback alone
 //!                           3. the other family         if the guest refused 2; also if a machine has not taken 1
 //!                           4. a reset, and a line that says so
 //! ```
@@ -223,12 +224,16 @@ fn begin(
     slot: ClientSlot,
 ) -> Accepted {
     match connect(shared, server.first, client) {
-        Ok(stream) => Accepted::Client(Client {
-            stream,
-            host,
-            others: server.others.clone(),
-            slot,
-        }),
+        Ok(stream) => {
+            let mut others = server.others.clone();
+            others.retain(|other| shared.policy.admits(client, *other));
+            Accepted::Client(Client {
+                stream,
+                host,
+                others,
+                slot,
+            })
+        }
         Err(_) => {
             host.reset();
             Accepted::Lost

@@ -145,6 +145,7 @@ fn policy(ends: &GuestEnd, opts: &NetOpts) -> Result<Policy, Error> {
     let policy = Policy::new(ends, opts.host_loopback);
     let policy = policy.with_sources(sources).with_mappings(&opts.maps);
     let policy = policy.with_allowed(&opts.allow).ignoring(opts.ignored);
+    let policy = policy.with_private_loopback(opts.loopback.is_private);
     Ok(match (&opts.serve.alone, opts.no_dns) {
         (Some(_), _) => policy.closed(),
         (None, true) => policy.without_names(),

@@ -370,6 +370,18 @@ fn pasta_runs_a_command_or_a_shell() {
     wait_until("the port", || in_netns("far", get) == "1\n");
     inside.signal("TERM");
     inside.finish();
+    // One that listens at the guest's loopback alone is the host's own.
+    let mut command = program(&host.pasta);
+    let serve = "-t 7003-7004,auto -u none -T none -U none python3 -I -S -u -m http.server 7003 --bind 127.0.0.1";
+    command.args(serve.split(' ')).current_dir("/run/netns");
+    let inside = Running::start(command);
+    inside.wait_for("Serving");
+    let get =
+        |at: &str| format!("curl -sS -m 9 http://{at}:7003/ 2>/dev/null | grep -c far || true");
+    wait_until("the port", || output(&get("127.0.0.1")) == "1\n");
+    assert_eq!(in_netns("far", &get("198.51.100.1")), "0\n");
+    inside.signal("TERM");
+    inside.finish();
     let mut command = program(&host.pasta);
     command.env("SHELL", "/bin/true").arg("-q");
     assert_eq!(Running::start(command).finish().code, Some(0));

@@ -29,6 +29,8 @@ pub(crate) struct LoopbackOpts {
     /// Of these, the ports on which the host's programs listen are open at the guest's loopback. The host's end of a
     /// range is the guest's loopback here.
     pub(crate) follow_host: Vec<PublishRange>,
+    /// Only clients of the host's loopback reach servers that listen at the guest's alone.
+    pub(crate) is_private: bool,
 }
 
 /// A port of the guest's loopback, and the port of the host's that it leads to.

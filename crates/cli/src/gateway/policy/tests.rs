@@ -251,6 +251,22 @@ fn names_at_the_gateways_address_leave_its_other_ports() {
 }
 
 #[test]
+fn a_private_loopback_is_reached_from_the_hosts_alone() {
+    // Breaks when a machine of the network reaches a server that listens at the guest's loopback alone.
+    let private = policy(false).with_private_loopback(true);
+    let loopback = asked("127.0.0.1:80");
+    for (client, own) in [
+        ("127.0.0.1:1000", true),
+        ("[::1]:1000", true),
+        ("192.0.2.7:1000", false),
+    ] {
+        assert_eq!(private.admits(asked(client), loopback), own, "{client}");
+        assert!(private.admits(asked(client), asked("10.0.2.100:80")));
+        assert!(policy(false).admits(asked(client), loopback));
+    }
+}
+
+#[test]
 fn errors_of_the_host_keep_their_meaning() {
     // Breaks when a guest is told "refused" about a host that is not there, or the other way round.
     let told = |errno| unreach(&io::Error::from_raw_os_error(errno));

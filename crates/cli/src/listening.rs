@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn open_lists_show_what_listens_now() {
-        // Breaks if the lists are read once only, a client's UDP socket counts as a server, or a listener of ours leads to
-        // a port of either protocol that takes the place of one of the guest's own.
+        // Breaks if the lists are read once only, a client's UDP socket counts as a server, or a listener of ours leads
+        // to a port of either protocol that takes the place of one of the guest's own.
         let lists = ListeningPorts::open().expect("a kernel with /proc");
         let server = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = server.local_addr().expect("bound").port();

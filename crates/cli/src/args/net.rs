@@ -129,9 +129,9 @@ pub(crate) struct NetOpts {
     /// Listen on the host at port HOST, and connect into the guest at port GUEST
     ///
     /// The first ADDR is 127.0.0.1 and ::1 unless given: an address, IPv6 in brackets, or * for every address of the
-    /// host; with %NAME behind it, clients must come by that interface. The second is another address of the guest than
-    /// its own. A TCP server is looked for at the guest's address, then at the guest's 127.0.0.1, then at its address of
-    /// the other version of IP. May be repeated.
+    /// host; with %NAME behind it, clients must come by that interface. The second is another address of the guest
+    /// than its own. A TCP server is looked for at the guest's address, then at the guest's 127.0.0.1, then at its
+    /// address of the other version of IP. May be repeated.
     /// HOST and GUEST may be ranges of the same length, as in 8000-8009:80-89.
     #[arg(short = 'p', long, value_name = "[ADDR:]HOST:[ADDR:]GUEST[/udp]")]
     pub(crate) publish: Vec<PublishRange>,

@@ -248,8 +248,8 @@ impl Policy {
         Ok(asked)
     }
 
-    /// The use of an address. A gateway of the host's own network is another host, unless it means this one. Where names
-    /// are answered at the address of the gateway, or of another host, the other ports are those of that host.
+    /// The use of an address. A gateway of the host's own network is another host, unless it means this one. Where
+    /// names are answered at the address of the gateway, or of another host, the other ports are those of that host.
     fn use_of(&self, asked: SocketAddr) -> AddressUse {
         let ip = asked.ip();
         let routed = self.is_routed(ip);

@@ -200,7 +200,8 @@ fn ports_of_the_loopback_are_lists_or_found_by_looking() {
     assert_eq!(ranges(&listed.follow_guest), everything[..1]);
     assert_eq!(ranges(&listed.follow_host), [""; 0]);
     let parts = loopback(
-        "-t 8000-8010:80-90,auto -t ::1/auto,~1-1023,~65535 -u auto,~1,~5-9,~7-11 -T 5000-5001:6000-6001,auto -U all,auto",
+        "-t 8000-8010:80-90,auto -t ::1/auto,~1-1023,~65535 -u auto,~1,~5-9,~7-11 -T 5000-5001:6000-6001,auto \
+         -U all,auto",
     );
     let expected = [
         "*:8000-8010:80-90",

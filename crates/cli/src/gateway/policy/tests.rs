@@ -224,8 +224,8 @@ fn a_client_with_the_guests_own_address_is_shown_as_the_gateway() {
 
 #[test]
 fn names_at_the_gateways_address_leave_its_other_ports() {
-    // Breaks when a guest whose gateway answers names reaches neither the host's loopback there, nor the router that has
-    // the address.
+    // Breaks when a guest whose gateway answers names reaches neither the host's loopback there, nor the router that
+    // has the address.
     let ends = GuestEnd {
         v4: Some(Addressing {
             gateway: [192, 0, 2, 1].into(),

@@ -119,7 +119,7 @@ pub(crate) fn enter(net: &NetOpts, uses: &Uses<'_>) -> Result<Isolation, Error> 
     if exploit::is_without_filter() {
         return Ok(Isolation::default());
     }
-    let system_calls = Layer::of(syscalls::restrict(binds, uses));
+    let system_calls = Layer::of(syscalls::restrict(uses));
     let isolation = Isolation {
         off: false,
         serves: served.is_some(),

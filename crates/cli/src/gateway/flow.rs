@@ -14,8 +14,8 @@ use super::question::{ANSWER_WAIT, Question};
 use super::quote;
 use crate::sys::pktinfo::DatagramClient;
 
-/// How long a flow with a descriptor of its own may be idle, although RFC 4787 asks routers for two minutes.
-const IDLE_MAX: Duration = Duration::from_secs(60);
+/// How long a flow with a descriptor of its own may be idle: the least that RFC 4787 section 4.3 allows.
+const IDLE_MAX: Duration = Duration::from_secs(120);
 /// How long a flow of a published port may be idle, as RFC 4787 section 4.3 recommends.
 const INLET_IDLE_MAX: Duration = Duration::from_secs(300);
 /// How long a flow lives on after a name server's answer: there may be a second question.
@@ -46,8 +46,8 @@ pub(super) struct Flow {
 
 /// How a flow's datagrams leave.
 pub(super) enum Outlet {
-    /// By a socket that is connected to where they go.
-    Own(OwnedFd),
+    /// By a socket that is connected to where they go, from a port which all such flows of the guest's end share.
+    Own { socket: OwnedFd, port: u16 },
     /// The same, to a name server.
     Resolver(Question),
     /// The same, to the host's loopback, for a client of this outward port, which hears the answers by the port's
@@ -80,7 +80,7 @@ impl Flow {
     /// Whether a datagram that is sent now has waited for so long that the host's route to the peer may have changed.
     pub(super) fn asks_for_its_route(&mut self, now: Time) -> bool {
         let since = self.silent_since.get_or_insert(now);
-        let asks = matches!(self.outlet, Outlet::Own(_)) && now >= *since + SILENCE_MAX;
+        let asks = matches!(self.outlet, Outlet::Own { .. }) && now >= *since + SILENCE_MAX;
         if asks {
             *since = now;
         }
@@ -103,7 +103,7 @@ impl Flow {
                 asked: Some(at), ..
             }) => *at + ANSWER_WAIT,
             Outlet::Resolver(_) => self.last_used + ANSWERED_IDLE_MAX,
-            Outlet::Own(_) | Outlet::Loopback { .. } => self.last_used + IDLE_MAX,
+            Outlet::Own { .. } | Outlet::Loopback { .. } => self.last_used + IDLE_MAX,
             Outlet::Inlet { .. } => self.last_used + INLET_IDLE_MAX,
         }
     }
@@ -127,14 +127,14 @@ impl Outlet {
                 let (addr, local) = (*client, None);
                 Some((*index, DatagramClient { addr, local }))
             }
-            Outlet::Own(_) | Outlet::Resolver(_) => None,
+            Outlet::Own { .. } | Outlet::Resolver(_) => None,
         }
     }
 
     /// The flow's own socket.
     pub(super) fn socket(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Outlet::Own(socket) | Outlet::Loopback { socket, .. } => Some(socket.as_fd()),
+            Outlet::Own { socket, .. } | Outlet::Loopback { socket, .. } => Some(socket.as_fd()),
             Outlet::Resolver(question) => Some(question.socket.as_fd()),
             Outlet::Inlet { .. } => None,
         }

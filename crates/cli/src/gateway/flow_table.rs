@@ -18,11 +18,12 @@
 //! ```
 //!
 //! Invariants: a flow is in one group's list, in `by_ends`, and, if it came through a published or outward port, in
-//! `by_client`.
+//! `by_client`. An end of the guest has a port of the host as long as it has a flow of its own.
 //! Locks: none.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::collections::hash_map::Entry;
+use std::net::{IpAddr, SocketAddr};
 
 use kern::Time;
 
@@ -55,9 +56,18 @@ pub(super) struct FlowTable {
     flows: Table<Flow>,
     by_ends: HashMap<FlowEnds, Token>,
     by_client: HashMap<(usize, DatagramClient), Token>,
+    /// The host's port for each end of the guest that has flows of its own.
+    host_ports: HashMap<SocketAddr, HostPort>,
     groups: Vec<FlowGroup>,
     /// Where each flow is in its group's list, at its token's index.
     links: Vec<AgeLink>,
+}
+
+/// A port of the host, and how many flows leave from it, or would if it had not been taken.
+#[derive(Debug)]
+struct HostPort {
+    port: u16,
+    flows: usize,
 }
 
 /// Flows that share a quota, by age.
@@ -88,6 +98,7 @@ impl FlowTable {
             flows: Table::new(SourceKind::Flow),
             by_ends: HashMap::new(),
             by_client: HashMap::new(),
+            host_ports: HashMap::new(),
             groups: vec![own(), own(), group(QUESTIONS_MAX, QUESTIONS_SHARE), own()],
             links: Vec::new(),
         }
@@ -138,6 +149,12 @@ impl FlowTable {
         self.by_client.get(&(port, client)).copied()
     }
 
+    /// The port of the host from which the datagrams of this end of the guest leave, whatever their destination (RFC
+    /// 4787 section 4.1), if it has sent any.
+    pub(super) fn host_port(&self, guest: SocketAddr) -> Option<u16> {
+        self.host_ports.get(&guest).map(|host| host.port)
+    }
+
     /// The flow that `token` names, if it is still there.
     pub(super) fn find(&mut self, token: Token) -> Option<&mut Flow> {
         self.flows.find(token)
@@ -167,6 +184,10 @@ impl FlowTable {
     pub(super) fn insert(&mut self, flow: Flow) -> Token {
         let (ends, group) = (flow.ends, group_of(&flow.ends, &flow.outlet));
         let client = flow.outlet.client();
+        if let Outlet::Own { port, .. } = flow.outlet {
+            let new = HostPort { port, flows: 0 };
+            self.host_ports.entry(ends.guest).or_insert(new).flows += 1;
+        }
         let token = self.flows.insert(flow);
         self.by_ends.insert(ends, token);
         if let Some(client) = client {
@@ -185,6 +206,14 @@ impl FlowTable {
         self.unlink(token);
         let flow = self.flows.remove(token)?;
         self.by_ends.remove(&flow.ends);
+        if let Outlet::Own { .. } = flow.outlet
+            && let Entry::Occupied(mut host) = self.host_ports.entry(flow.ends.guest)
+        {
+            host.get_mut().flows -= 1;
+            if host.get().flows == 0 {
+                host.remove();
+            }
+        }
         if let Some(client) = flow.outlet.client() {
             self.by_client.remove(&client);
         }
@@ -196,6 +225,7 @@ impl FlowTable {
         self.flows.drain().for_each(drop);
         self.by_ends.clear();
         self.by_client.clear();
+        self.host_ports.clear();
         self.links.clear();
         for group in &mut self.groups {
             (group.oldest, group.newest, group.len) = (None, None, 0);
@@ -242,8 +272,8 @@ impl FlowTable {
 /// Which group a flow with these ends and this way out is in.
 fn group_of(ends: &FlowEnds, outlet: &Outlet) -> usize {
     match outlet {
-        Outlet::Own(_) if ends.remote.is_ipv6() => OWN_V6,
-        Outlet::Own(_) => OWN,
+        Outlet::Own { .. } if ends.remote.is_ipv6() => OWN_V6,
+        Outlet::Own { .. } => OWN,
         Outlet::Resolver(_) => QUESTIONS,
         Outlet::Loopback { .. } => OUTWARD,
         Outlet::Inlet { index, .. } => FIRST_PORT + index,

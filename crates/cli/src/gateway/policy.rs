@@ -184,7 +184,11 @@ impl Policy {
             SocketAddr::V4(_) => (v4.map(IpAddr::from), interfaces[0]),
             SocketAddr::V6(_) => (v6.map(IpAddr::from), interfaces[1]),
         };
-        LocalEnd { addr, interface }
+        LocalEnd {
+            addr,
+            interface,
+            port: 0,
+        }
     }
 
     /// The destination of a connection or datagram to `asked`.

@@ -2,7 +2,7 @@
 //!
 //! Locks: none. Sources: RFC 1035 section 4.2.1 (when to ask another server).
 
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use mbuma::runtime::Interest;
 use super::policy;
 use super::shared::Shared;
 use super::table::Token;
-use crate::sys::socket;
+use crate::sys::socket::{self, LocalEnd};
 
 /// The time after which another name server is asked. The C library repeats a query after five seconds.
 pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(3);
@@ -126,6 +126,19 @@ pub(super) fn connected(shared: &Shared, peer: SocketAddr) -> io::Result<OwnedFd
     let local = shared.policy.local_end_for(peer);
     let fd = socket::open_from(socket::Kind::Udp, peer, local)?;
     socket::connect(fd.as_fd(), peer)?;
+    Ok(fd)
+}
+
+/// The same, from a port that [`socket::share_port`] returned.
+pub(super) fn connected_from(shared: &Shared, peer: SocketAddr, port: u16) -> io::Result<OwnedFd> {
+    let local = LocalEnd {
+        port,
+        ..shared.policy.local_end_for(peer)
+    };
+    let fd = socket::open_from(socket::Kind::Udp, peer, local)?;
+    socket::connect(fd.as_fd(), peer)?;
+    // Until it was connected it took datagrams of any sender.
+    while socket::recv(fd.as_fd(), &mut [IoSliceMut::new(&mut [0])]).is_ok() {}
     Ok(fd)
 }
 

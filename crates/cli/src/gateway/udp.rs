@@ -1,7 +1,7 @@
 //! UDP: each pair of a guest's address and a remote one is a flow, with a socket for its datagrams.
 //!
 //! ```text
-//!   guest:port <-> remote:port       a connected socket of the host, one a flow
+//!   guest:port <-> remote:port       a connected socket of the host, one a flow, and one port for all of guest:port
 //!   guest:port <-> client:port       the socket of a published port, one for all its clients
 //!   client of the guest's loopback   the socket of an outward port, and a connected socket of the host a client
 //! ```
@@ -13,7 +13,8 @@
 //!
 //! Invariants: a flow's timer ends with it.
 //! Locks: none.
-//! Sources: RFC 4787 (mapping by address and port), RFC 5452 (a fresh port a question).
+//! Sources: RFC 4787 (mapping independent of the remote end, filtering by address and port), RFC 5452 (a fresh port a
+//! question).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -122,7 +123,7 @@ impl GuestFlows {
 
     /// Opens the flow of a datagram that has none, and sends it.
     fn open(&mut self, shared: &mut Shared, ends: FlowEnds, datagram: Datagram) {
-        match self.outlet(shared, ends.remote) {
+        match self.outlet(shared, &ends) {
             Ok(outlet) => match self.add(shared, ends, outlet) {
                 Ok(token) => self.send(shared, token, datagram),
                 Err(_) => shared.counters.datagrams_lost += 1,
@@ -132,15 +133,16 @@ impl GuestFlows {
         }
     }
 
-    /// A new socket to the host address behind `remote`; or the error for the guest, if there is one.
-    fn outlet(&self, shared: &mut Shared, remote: SocketAddr) -> Result<Outlet, Option<IcmpError>> {
-        match shared.policy.decide(Proto::Udp, remote) {
-            Ok(Destination::Host(peer)) => own(shared, peer),
+    /// A new socket to the host address behind the remote end; or the error for the guest, if there is one.
+    fn outlet(&self, shared: &mut Shared, ends: &FlowEnds) -> Result<Outlet, Option<IcmpError>> {
+        let port = self.table.host_port(ends.guest);
+        match shared.policy.decide(Proto::Udp, ends.remote) {
+            Ok(Destination::Host(peer)) => own(shared, peer, port),
             // A QUIC connection: it must stay with its server.
             Ok(Destination::EncryptedResolver) => {
                 let now = shared.now();
                 let server = shared.encrypted_resolvers.first(now);
-                own(shared, server.ok_or(Some(IcmpError::Port))?)
+                own(shared, server.ok_or(Some(IcmpError::Port))?, port)
             }
             Ok(Destination::Resolver) => {
                 shared.resolvers.refresh();
@@ -229,27 +231,28 @@ impl GuestFlows {
     }
 
     /// Gives a flow another socket if the host would send from another address now, as after a change of its default
-    /// route: a connected socket keeps its address. Where the address is the same, a new port would lose answers that
-    /// are under way.
+    /// route: a connected socket keeps its address. Where the address is the same, another socket would lose answers
+    /// that are under way.
     fn follow_route(&mut self, shared: &mut Shared, token: Token) {
-        let Some(remote) = self.table.find(token).map(|flow| flow.ends.remote) else {
+        let Some(flow) = self.table.find(token) else {
+            return;
+        };
+        let Outlet::Own { socket: kept, port } = &mut flow.outlet else {
             return;
         };
         // A flow to a name server stays with that server.
-        let Ok(Destination::Host(peer)) = shared.policy.decide(Proto::Udp, remote) else {
+        let Ok(Destination::Host(peer)) = shared.policy.decide(Proto::Udp, flow.ends.remote) else {
             return;
         };
-        let Ok(fresh) = question::connected(shared, peer) else {
+        let Ok(other) = question::connected(shared, peer) else {
             return;
         };
-        let from = socket::local_ip(fresh.as_fd()).ok();
-        if let Some(Outlet::Own(kept)) = self.table.find(token).map(|flow| &mut flow.outlet)
-            && socket::local_ip(kept.as_fd()).ok() != from
-            && shared
-                .poller()
-                .add(fresh.as_fd(), token, Interest::Read)
-                .is_ok()
-        {
+        if socket::local_ip(kept.as_fd()).ok() == socket::local_ip(other.as_fd()).ok() {
+            return;
+        }
+        let fresh = question::connected_from(shared, peer, *port).unwrap_or(other);
+        let watched = shared.poller().add(fresh.as_fd(), token, Interest::Read);
+        if watched.is_ok() {
             *kept = fresh;
         }
     }
@@ -361,10 +364,22 @@ impl GuestFlows {
     }
 }
 
-/// A socket to `peer` for one flow.
-fn own(shared: &mut Shared, peer: SocketAddr) -> Result<Outlet, Option<IcmpError>> {
-    let socket = question::connected(shared, peer).map_err(|e| question::failure(shared, &e))?;
-    Ok(Outlet::Own(socket))
+/// A socket to `peer` for one flow: from `port` if its end of the guest has one, unless another program took it.
+fn own(
+    shared: &mut Shared,
+    peer: SocketAddr,
+    port: Option<u16>,
+) -> Result<Outlet, Option<IcmpError>> {
+    let from = port.and_then(|port| question::connected_from(shared, peer, port).ok());
+    let socket = match from {
+        Some(socket) => Ok(socket),
+        None => question::connected(shared, peer),
+    };
+    let opened = socket.and_then(|socket| {
+        let port = socket::share_port(socket.as_fd())?;
+        Ok(Outlet::Own { socket, port })
+    });
+    opened.map_err(|e| question::failure(shared, &e))
 }
 
 /// Ends a flow that was taken out of the table, and its timer.

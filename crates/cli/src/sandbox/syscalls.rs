@@ -53,6 +53,10 @@ const FREE: &[AllowedCall] = &[
     call!(SYS_sendmsg, "host sockets, the channel"),
     call!(SYS_sendto, "clients of the control socket"),
     call!(SYS_connect, "host sockets"),
+    call!(
+        SYS_bind,
+        "one port for a guest's UDP socket, --outbound-addr"
+    ),
     call!(SYS_accept4, "published ports, the control socket"),
     call!(SYS_shutdown, "the guest's FIN"),
     call!(SYS_getsockname, "netstat's column of host ports"),
@@ -129,7 +133,7 @@ const SHARED_MEMORY: &[AllowedCall] = &[call!(
 )];
 
 /// Socket options that the gateway sets: level and name.
-const OPTIONS: [(libc::c_int, libc::c_int); 10] = [
+const OPTIONS: [(libc::c_int, libc::c_int); 12] = [
     (libc::SOL_SOCKET, libc::SO_LINGER),
     (libc::SOL_SOCKET, libc::SO_OOBINLINE),
     (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
@@ -140,14 +144,16 @@ const OPTIONS: [(libc::c_int, libc::c_int); 10] = [
     (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT),
     (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
     (libc::SOL_SOCKET, libc::SO_BINDTODEVICE),
+    (libc::SOL_SOCKET, libc::SO_REUSEADDR),
+    (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY),
 ];
 
 /// The bits of a socket's type that are no flags.
 const SOCK_TYPE_MASK: u64 = 0xf;
 
-/// Restricts this process, all its threads and those to come. `binds`: sockets may be bound to an address.
-pub(super) fn restrict(binds: bool, uses: &Uses<'_>) -> io::Result<()> {
-    for program in [absent(), allowed(binds, uses)] {
+/// Restricts this process, all its threads and those to come.
+pub(super) fn restrict(uses: &Uses<'_>) -> io::Result<()> {
+    for program in [absent(), allowed(uses)] {
         let program = program.map_err(io::Error::other)?;
         apply_filter_all_threads(&program).map_err(io::Error::other)?;
     }
@@ -163,21 +169,13 @@ fn absent() -> Result<BpfProgram, BackendError> {
 }
 
 /// The list, for this machine.
-fn allowed(binds: bool, uses: &Uses<'_>) -> Result<BpfProgram, BackendError> {
+fn allowed(uses: &Uses<'_>) -> Result<BpfProgram, BackendError> {
     let arch = std::env::consts::ARCH.try_into()?;
     let denied = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-    program(
-        allowed_calls(binds, uses)?,
-        denied,
-        SeccompAction::Allow,
-        arch,
-    )
+    program(allowed_calls(uses)?, denied, SeccompAction::Allow, arch)
 }
 
-fn allowed_calls(
-    binds: bool,
-    uses: &Uses<'_>,
-) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
+fn allowed_calls(uses: &Uses<'_>) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
     let serving = uses.served.map_or(&[][..], |_| SERVING);
     let runtime = if uses.runtime { RUNTIME } else { &[] };
     let shared = match uses.shared_memory {
@@ -190,8 +188,6 @@ fn allowed_calls(
     calls.insert(libc::SYS_clone3, Vec::new());
     calls.extend(checked(uses)?);
     calls.extend(uses.served.map(|_| copies()).transpose()?);
-    // `--outbound-addr`.
-    calls.extend(binds.then_some((libc::SYS_bind, Vec::new())));
     Ok(calls)
 }
 

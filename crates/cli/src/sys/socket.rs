@@ -8,7 +8,7 @@
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{self, MaybeUninit};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
@@ -58,6 +58,9 @@ pub(crate) struct LocalEnd {
     pub(crate) addr: Option<IpAddr>,
     /// The interface by which packets leave.
     pub(crate) interface: Option<InterfaceName>,
+    /// The port of a socket that [`share_port`] was called for; 0 for one of the kernel's choice, once the peer is
+    /// known.
+    pub(crate) port: u16,
 }
 
 /// The name of an interface, as the kernel takes it.
@@ -89,13 +92,24 @@ impl fmt::Display for InterfaceName {
     }
 }
 
-/// The same, with a local end; the port is the kernel's choice, once the peer is known.
+/// The same, with a local end.
 pub(crate) fn open_from(kind: Kind, peer: SocketAddr, local: LocalEnd) -> io::Result<OwnedFd> {
     let fd = open(kind, peer)?;
     if let Some(interface) = local.interface {
         bind_to_device(fd.as_fd(), interface)?;
     }
-    if let Some(source) = local.addr {
+    if local.port != 0 {
+        let any = match peer {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        sockopt::set_socket_reuseaddr(&fd, true)?;
+        if peer.is_ipv6() {
+            sockopt::set_ipv6_v6only(&fd, true)?;
+        }
+        let at = SocketAddr::from((local.addr.unwrap_or(any), local.port));
+        net::bind(&fd, &at)?;
+    } else if let Some(source) = local.addr {
         set(
             fd.as_fd(),
             libc::IPPROTO_IP,
@@ -105,6 +119,14 @@ pub(crate) fn open_from(kind: Kind, peer: SocketAddr, local: LocalEnd) -> io::Re
         net::bind(&fd, &SocketAddr::from((source, 0)))?;
     }
     Ok(fd)
+}
+
+/// Lets further sockets have the port of one that is connected, and returns the port. Only now: the kernel may give a
+/// socket without a port one that others share, if it may share.
+pub(crate) fn share_port(fd: BorrowedFd<'_>) -> io::Result<u16> {
+    sockopt::set_socket_reuseaddr(fd, true)?;
+    let local = SocketAddr::try_from(net::getsockname(fd)?)?;
+    Ok(local.port())
 }
 
 /// Lets packets come and go by this interface alone.

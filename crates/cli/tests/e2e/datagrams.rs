@@ -1,6 +1,9 @@
 //! Datagrams, names and pings of a guest.
 
 use std::fs;
+use std::net::UdpSocket;
+use std::thread;
+use std::time::Duration;
 
 use crate::common::nameserver::{ANSWER, MANY, NameServer};
 use crate::common::needs::{guests, programs, root};
@@ -142,6 +145,45 @@ print('all')
         output_of_python(&["--host-loopback"], source, &args),
         "all\n"
     );
+}
+
+/// Asks each of these ports of an address on one socket, one after the other, and prints the answers.
+const ASK_EACH: &str = "
+import socket, sys
+host = sys.argv[1]
+s = socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(20)
+for port in sys.argv[2:]:
+    s.sendto(b'?', (host, int(port)))
+    print(s.recv(99).decode())
+";
+
+#[test]
+fn a_socket_leaves_by_one_port_whatever_its_destinations() {
+    // Breaks when each destination sees another port of the host: a peer that learns the port from a third host, as
+    // with STUN, then can't answer the guest (RFC 4787 section 4.1).
+    needs!(guests(), programs(&["python3"]));
+    for (inside, outside) in [("10.0.2.2", "127.0.0.1:0"), ("fd00::2", "[::1]:0")] {
+        let servers = [0; 3].map(|_| UdpSocket::bind(outside).expect("a free port"));
+        let ports = servers.each_ref().map(|server| {
+            let addr = server.local_addr().expect("bound");
+            addr.port().to_string()
+        });
+        let seen = thread::spawn(move || {
+            servers.map(|server| {
+                let wait = Some(Duration::from_secs(20));
+                server.set_read_timeout(wait).expect("a time");
+                let (_, from) = server.recv_from(&mut [0; 9]).expect("the guest's");
+                server.send_to(b"!", from).expect("it has room");
+                from.port()
+            })
+        });
+        let [a, b, c] = ports.each_ref().map(String::as_str);
+        let out = output_of_python(&["--host-loopback"], ASK_EACH, &[inside, a, b, c]);
+        assert_eq!(out, "!\n!\n!\n");
+        let seen = seen.join().expect("it was asked");
+        assert_eq!(seen, [seen[0]; 3]);
+    }
 }
 
 /// Sends a datagram to each address:port among its arguments, and prints the error that comes back.

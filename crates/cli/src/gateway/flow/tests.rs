@@ -29,7 +29,14 @@ fn flows_end_when_they_should() {
     // Breaks when a flow to a silent name server lives as long as that of a game, or descriptors pile up.
     let (start, later) = (Time::from_secs(100), Time::from_secs(101));
     let own = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    let flow = Flow::new(ENDS, Outlet::Own(own.into()), start);
+    let flow = Flow::new(
+        ENDS,
+        Outlet::Own {
+            socket: own.into(),
+            port: 1,
+        },
+        start,
+    );
     assert_eq!(flow.deadline(), start + IDLE_MAX);
     let mut flow = Flow::new(ENDS, question(Some(start)), start);
     assert_eq!(flow.deadline(), start + ANSWER_WAIT);

@@ -43,7 +43,10 @@ fn client(n: u32) -> DatagramClient {
 
 fn outlet(group: usize, n: u32) -> Outlet {
     match group {
-        OWN | OWN_V6 => Outlet::Own(socket()),
+        OWN | OWN_V6 => Outlet::Own {
+            socket: socket(),
+            port: 7000 + (n % 2) as u16,
+        },
         QUESTIONS => Outlet::Resolver(Question {
             socket: socket(),
             resolver: addr(0),
@@ -166,6 +169,10 @@ fn it_does_what_lists_by_age_would() {
                 }
             }
             assert_eq!(table.len(), model.iter().map(VecDeque::len).sum::<usize>());
+            for group in [OWN, OWN_V6] {
+                let port = table.host_port(ends(group, 0).guest);
+                assert_eq!(port.is_some(), !model[group].is_empty(), "seed {seed}");
+            }
             let of_ports = [table.of_port(0), table.of_port(1)].map(|flows| flows.len());
             assert_eq!(of_ports, [model[FIRST_PORT].len(), model[OUTWARD].len()]);
         }

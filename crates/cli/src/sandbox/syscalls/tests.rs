@@ -96,7 +96,7 @@ fn the_list_names_calls_that_aarch64_has() {
             );
         }
     }
-    let allowed = allowed_calls(true, &everything()).expect("valid rules");
+    let allowed = allowed_calls(&everything()).expect("valid rules");
     assert_eq!(
         allowed.len(),
         AARCH64.len(),
@@ -108,8 +108,8 @@ fn the_list_names_calls_that_aarch64_has() {
 fn the_filter_compiles_for_both_architectures() {
     // Breaks if the rules have an argument or a length that the filter's language lacks, or the program is too long.
     for arch in [TargetArch::x86_64, TargetArch::aarch64] {
-        for (binds, uses) in [(false, Uses::default()), (true, everything())] {
-            let calls = allowed_calls(binds, &uses).expect("valid rules");
+        for uses in [Uses::default(), everything()] {
+            let calls = allowed_calls(&uses).expect("valid rules");
             let denied = SeccompAction::Errno(1);
             let program = program(calls, denied, SeccompAction::Allow, arch).expect("a program");
             // BPF_MAXINSNS.

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Instant;
 
 use kern::lock::RawMutex;
-use kern::{LockClass, Mutex, RmLock, lock_stats, order, rseq};
+use kern::{Counter, LockClass, Mutex, RmLock, lock_stats, order, rseq};
 
 static CLASS: LockClass = LockClass::new("bench", order::STATS);
 static RAW: LockClass = LockClass::new("bench raw", order::STATS);
@@ -20,8 +20,6 @@ static RAW: LockClass = LockClass::new("bench raw", order::STATS);
 /// Many short rounds: most of them fall between two interruptions.
 const ROUNDS: usize = 101;
 const ALONE: u64 = 20_000;
-/// Reads after which readers count in sections.
-const READS_BEFORE: u64 = 10_000;
 /// Longer, so that the threads meet.
 const TOGETHER: u64 = 200_000;
 
@@ -57,50 +55,41 @@ fn main() {
     print!("\n{}", lock_stats());
 }
 
-/// A read-mostly lock whose readers count in sections, beside one that was just written; and what a write costs that
-/// must interrupt the sections, with another CPU busy.
+/// What a read-mostly lock would cost if readers counted in restartable sections, as counters do, and a writer had to
+/// interrupt all CPUs.
 fn in_sections() {
-    let (open, closed) = (RmLock::new(&CLASS, 0_u64), RmLock::new(&CLASS, 0_u64));
-    let read = || _ = black_box(*black_box(&open).read());
-    let read_after_write = || {
-        (0..ALONE).for_each(|n| {
-            if n % 1024 == 0 {
-                *black_box(&closed).write() += 1;
-            }
-            _ = black_box(*black_box(&closed).read());
-        });
+    let (rm, readers) = (RmLock::new(&CLASS, 0_u64), Counter::new());
+    let read = || _ = black_box(*black_box(&rm).read());
+    let write = || *black_box(&rm).write() += 1;
+    let sections = || {
+        black_box(&readers).inc();
+        black_box(&readers).inc();
     };
-    let write = || *black_box(&closed).write() += 1;
-    println!("read-mostly locks, {}", rseq::reason());
-    let each = |act: &dyn Fn()| {
-        let begin = Instant::now();
-        act();
-        begin.elapsed().as_nanos() as f64 / ALONE as f64
-    };
-    beside(
-        "a read when 1 access in 1024 writes",
-        "  read",
-        || alone(read),
-        || each(&read_after_write),
-    );
-    let busy = AtomicBool::new(true);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while busy.load(Relaxed) {
-                read();
-            }
+    let interrupt = || assert!(rseq::fence(), "membarrier");
+    println!("sections beside a read-mostly lock");
+    beside("a read", "  one thread", || alone(sections), || alone(read));
+    for threads in [2, 4] {
+        let run = |act: &(dyn Fn() + Sync)| together(threads, act);
+        let name = format!("  {threads} threads");
+        beside("a read", &name, || run(&sections), || run(&read));
+    }
+    if rseq::fence_available() {
+        let busy = AtomicBool::new(true);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while busy.load(Relaxed) {
+                    read();
+                }
+            });
+            beside(
+                "a write",
+                "  membarrier",
+                || alone(interrupt),
+                || alone(write),
+            );
+            busy.store(false, Relaxed);
         });
-        let first_write = || {
-            (0..READS_BEFORE).for_each(|_| read());
-            let begin = Instant::now();
-            *black_box(&open).write() += 1;
-            begin.elapsed().as_nanos() as f64
-        };
-        beside("a second one", "  first write", first_write, || {
-            alone(write)
-        });
-        busy.store(false, Relaxed);
-    });
+    }
 }
 
 fn compare(name: &str, ours: impl Fn() -> f64, theirs: impl Fn() -> f64) {

@@ -20,7 +20,7 @@
 
 use core::cell::RefCell;
 use core::mem::ManuallyDrop;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::Once;
 
 use crate::{counter, lock, percpu_words, thread, witness};
@@ -38,7 +38,7 @@ struct LocksHeld {
     threads: thread::AllHeld,
     _orders: witness::OrdersHeld,
     _classes: lock::ClassesHeld,
-    _readers: percpu_words::FreeHeld<lock::CpuReaders>,
+    _readers: percpu_words::FreeHeld<AtomicU32>,
     _numbers: percpu_words::FreeHeld<AtomicU64>,
 }
 

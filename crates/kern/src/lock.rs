@@ -5,15 +5,13 @@
 //! | `class` | [`LockClass`]: the data that a lock protects, its rank, its counters |
 //! | `mutex` | [`Mutex`]: the data, and WITNESS around it |
 //! | `rmlock` | [`RmLock`]: the same for data that is read more often than written: readers share no line |
-//! | `readers` | the numbers of its readers, on lines of each CPU |
 //! | `raw` | [`RawMutex`]: the same without data and without WITNESS |
 //! | `mutex_word`, `rwlock_word`, `rmlock_word` | the protocols, over any `word`: a futex, or loom's model of one |
 //! | `futex` | the word that a thread can sleep on |
 //! | `spin` | how long to spin before sleeping |
 //! | `wait` | one wait: its cost, and which owner the thread waits for |
 //!
-//! An uncontended lock is one compare-exchange and an uncontended unlock another; a reader of a lock that is seldom
-//! written mostly executes none. A thread that
+//! An uncontended lock is one compare-exchange and an uncontended unlock another. A thread that
 //! finds the lock held spins for about as long as a sleep and a wakeup take, but only if the
 //! machine has another CPU and no thread sleeps for the lock yet; then it sleeps in the kernel. The
 //! word holds the owner, so a report can name the thread that a waiter waits for.
@@ -28,7 +26,6 @@ mod futex;
 mod mutex;
 pub(crate) mod mutex_word;
 mod raw;
-pub(crate) mod readers;
 mod rmlock;
 pub(crate) mod rmlock_word;
 pub(crate) mod rwlock_word;
@@ -44,7 +41,7 @@ pub use wait::How;
 
 pub(crate) use class::{ClassesHeld, Registry};
 pub(crate) use mutex_word::OWNER;
-pub(crate) use readers::{CpuReaders, readers_held};
+pub(crate) use rmlock::readers_held;
 pub(crate) use wait::Waiting;
 pub(crate) use word::LockWord;
 

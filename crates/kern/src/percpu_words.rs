@@ -1,5 +1,4 @@
-//! Small words of which each CPU has its own: a page for each CPU, in which a *column* is one word, or a few that are
-//! used together.
+//! Small words of which each CPU has its own: a page for each CPU, in which a *column* is one word.
 //!
 //! ```text
 //!   chunk   | CPU 0: a page of words | CPU 1: a page of words | ...      a column is a word in each
@@ -19,14 +18,14 @@ use crate::cpu;
 
 mod section;
 
-pub(crate) use section::{add, add_if_odd};
+pub(crate) use section::add;
 
 /// log2 of the bytes from one CPU's word to the next CPU's.
 pub(crate) const STRIDE_SHIFT: u32 = 12;
 /// The unit that two CPUs must not share: two lines, which some processors fetch together.
 const LINES: usize = 128;
 
-/// The columns of one type of word that are not in use. `T` is made of atomics, at 0 by default.
+/// The columns of one type of word that are not in use. `T` is an atomic, at 0 by default.
 pub(crate) struct PercpuWords<T: 'static>(Mutex<Vec<Column<T>>>);
 
 /// A free list, held.
@@ -86,7 +85,6 @@ impl<T: Default + Sync> PercpuWords<T> {
 
 /// New columns: one page a CPU.
 fn chunk<T: Default + 'static>() -> impl Iterator<Item = Column<T>> {
-    const { assert!(size_of::<T>().is_power_of_two() && size_of::<T>() <= LINES) };
     let columns = (1 << STRIDE_SHIFT) / size_of::<T>();
     let words = columns * cpu::count() + LINES / size_of::<T>();
     let words = Vec::leak((0..words).map(|_| T::default()).collect());

@@ -20,7 +20,7 @@ pub(crate) const LATE: u32 = 1;
 /// The token of the first record.
 const FIRST: u32 = 2;
 /// How many acquisitions a counted acquisition stands for.
-pub(crate) const SAMPLE: u32 = if witness::ENABLED { 1 } else { 64 };
+const SAMPLE: u32 = if witness::ENABLED { 1 } else { 64 };
 
 /// The data of a thread that only it uses. Without a destructor, so that it is there to the end.
 struct Me {
@@ -68,15 +68,13 @@ static RECORDS: Mutex<Vec<&'static ThreadRecord>> = Mutex::new(Vec::new());
 #[inline]
 pub(crate) fn count(class: &'static LockClass) -> u32 {
     ME.with(|me| {
-        me.count(class);
+        let left = me.countdown.get() - 1;
+        me.countdown.set(left);
+        if left == 0 {
+            me.sample(class);
+        }
         me.token.get()
     })
-}
-
-/// As [`count`], and returns whether this acquisition is one of the sample.
-#[inline]
-pub(crate) fn count_and_sample(class: &'static LockClass) -> bool {
-    ME.with(|me| me.count(class))
 }
 
 /// The calling thread's token; 0 if it has never taken a lock.
@@ -129,16 +127,6 @@ fn all() -> MutexGuard<'static, Vec<&'static ThreadRecord>> {
 }
 
 impl Me {
-    #[inline]
-    fn count(&self, class: &'static LockClass) -> bool {
-        let left = self.countdown.get() - 1;
-        self.countdown.set(left);
-        if left == 0 {
-            self.sample(class);
-        }
-        left == 0
-    }
-
     #[cold]
     #[inline(never)]
     fn sample(&self, class: &'static LockClass) {

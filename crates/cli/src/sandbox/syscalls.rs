@@ -83,11 +83,7 @@ const FREE: &[AllowedCall] = &[
     call!(SYS_brk, "the C library's heap"),
     call!(SYS_madvise, "giving memory back"),
     call!(SYS_process_madvise, "giving many pieces back at once"),
-    // If it is refused, the next write of a read-mostly lock ends the process.
-    call!(
-        SYS_membarrier,
-        "taking buffers from other CPUs' caches, writing read-mostly locks"
-    ),
+    call!(SYS_membarrier, "taking buffers from other CPUs' caches"),
     call!(SYS_getcpu, "per-CPU caches without rseq"),
     // Threads, and the end.
     call!(SYS_set_robust_list, "start of a thread"),

@@ -10,23 +10,29 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::panic::{Location, RefUnwindSafe, UnwindSafe};
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::class::LockClass;
-use super::readers::{CpuReaders, LockReaders};
-use super::rmlock_word::{ReadWay, RmLockWord};
+use super::rmlock_word::RmLockWord;
 use super::rwlock_word::Write;
 use super::wait::{How, LockWait};
-use crate::thread;
+use crate::percpu_words::{Column, FreeHeld, PercpuWords};
 use crate::witness::Held;
+use crate::{cpu, thread};
+
+/// Each CPU's readers, lock by lock.
+static READERS: PercpuWords<AtomicU32> = PercpuWords::new();
+
+/// Holds the list of free columns, for a fork.
+pub(crate) fn readers_held() -> FreeHeld<AtomicU32> {
+    READERS.hold()
+}
 
 /// Many readers or one writer around a `T`, where readers on different CPUs write to no common cache
-/// line. A writer pays for that: it reads a line of each CPU. If some thousand readers came since the last write, it
-/// also interrupts the process's threads for a moment (`membarrier(2)`, which a filter of system calls must not begin
-/// to refuse while the process runs), and in return readers execute no locked instruction.
+/// line. A writer pays for that: it reads a line of each CPU.
 ///
-/// A reader that waits behind a writer gets in after it, before the next; no reader gets in any more once a writer
-/// waits for those that are in. So taking it twice for reading on one thread may hang behind a writer in
+/// A reader that waits behind a writer gets in after it, before the next; no reader gets in before a
+/// writer that waits. So taking it twice for reading on one thread may hang behind a writer in
 /// between, and WITNESS forbids it: rmlock(9) has `RM_RECURSE` for that, at the price of readers that
 /// may keep writers out.
 ///
@@ -42,7 +48,7 @@ use crate::witness::Held;
 #[repr(align(64))] // only writers write these fields; no field that changes more often shares their line
 pub struct RmLock<T: ?Sized> {
     class: &'static LockClass,
-    readers: LockReaders,
+    slots: Column<AtomicU32>,
     raw: RmLockWord<AtomicU32>,
     value: UnsafeCell<T>,
 }
@@ -62,13 +68,8 @@ impl<T> RmLock<T> {
     pub fn new(class: &'static LockClass, value: T) -> Self {
         Self {
             class,
-            readers: LockReaders::new(),
-            raw: RmLockWord::new(
-                AtomicU32::new(0),
-                AtomicU32::new(0),
-                AtomicU32::new(0),
-                AtomicU32::new(0),
-            ),
+            slots: READERS.take(),
+            raw: RmLockWord::new(AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0)),
             value: UnsafeCell::new(value),
         }
     }
@@ -76,7 +77,10 @@ impl<T> RmLock<T> {
 
 impl<T: ?Sized> Drop for RmLock<T> {
     fn drop(&mut self) {
-        self.readers.give();
+        // A forgotten guard stays counted for ever: the next lock that uses this column must not find it.
+        if self.slots.each().all(|slot| slot.load(Relaxed) == 0) {
+            READERS.give(self.slots);
+        }
     }
 }
 
@@ -91,12 +95,13 @@ impl<T: ?Sized> RmLock<T> {
     #[inline]
     pub fn read(&self) -> RmLockReadGuard<'_, T> {
         Held::check(self.class, How::Read, self.address());
-        let in_sample = thread::count_and_sample(self.class);
-        let way = match self.raw.read(&self.readers) {
-            Some(way) => way,
-            None => self.read_behind(Location::caller()),
-        };
-        self.reads(way, in_sample)
+        let _ = thread::count(self.class);
+        let slot = self.slots.of(cpu::current());
+        if self.raw.read(slot) {
+            return self.reads(Some(slot));
+        }
+        self.read_behind(Location::caller());
+        self.reads(None)
     }
 
     /// Takes the lock for reading if no thread writes or waits to. Any lock order is allowed, because the call does
@@ -105,9 +110,9 @@ impl<T: ?Sized> RmLock<T> {
     #[track_caller]
     #[inline]
     pub fn try_read(&self) -> Option<RmLockReadGuard<'_, T>> {
-        let in_sample = thread::count_and_sample(self.class);
-        let way = self.raw.read(&self.readers)?;
-        Some(self.reads(way, in_sample))
+        let _ = thread::count(self.class);
+        let slot = self.slots.of(cpu::current());
+        self.raw.read(slot).then(|| self.reads(Some(slot)))
     }
 
     /// Waits until no other thread reads or writes, and holds the lock until the guard is dropped.
@@ -121,7 +126,7 @@ impl<T: ?Sized> RmLock<T> {
     pub fn write(&self) -> RmLockWriteGuard<'_, T> {
         Held::check(self.class, How::Write, self.address());
         let me = thread::count(self.class);
-        if let Err(came) = self.raw.write(me, &self.readers) {
+        if let Err(came) = self.raw.write(me, self.slots.each()) {
             self.write_slow(me, came, Location::caller());
         }
         RmLockWriteGuard {
@@ -138,28 +143,24 @@ impl<T: ?Sized> RmLock<T> {
 
     #[cold]
     #[inline(never)]
-    fn read_behind(&self, site: &'static Location<'static>) -> ReadWay<&'static CpuReaders> {
+    fn read_behind(&self, site: &'static Location<'static>) {
         let mut wait = LockWait::begin(self.class, How::Read, site, self.raw.writer());
         self.raw.read_behind(&mut wait);
-        ReadWay::Behind
     }
 
     #[cold]
     #[inline(never)]
     fn write_slow(&self, me: u32, came: Write, site: &'static Location<'static>) {
         let mut wait = LockWait::begin(self.class, How::Write, site, self.raw.writer());
-        self.raw.write_slow(me, came, &self.readers, &mut wait);
+        self.raw.write_slow(me, came, self.slots.each(), &mut wait);
     }
 
     #[track_caller]
     #[inline]
-    fn reads(&self, way: ReadWay<&'static CpuReaders>, in_sample: bool) -> RmLockReadGuard<'_, T> {
-        if in_sample {
-            self.raw.note_sample(&self.readers, way);
-        }
+    fn reads(&self, slot: Option<&'static AtomicU32>) -> RmLockReadGuard<'_, T> {
         RmLockReadGuard {
             lock: self,
-            way,
+            slot,
             _held: Held::record(self.class, How::Read, self.address()),
             _not_send: PhantomData,
         }
@@ -183,7 +184,8 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RmLock<T> {
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct RmLockReadGuard<'a, T: ?Sized> {
     lock: &'a RmLock<T>,
-    way: ReadWay<&'static CpuReaders>,
+    /// The slot that counts this reader, on whichever CPU its thread runs now; none if it met a writer.
+    slot: Option<&'static AtomicU32>,
     _held: Held,
     /// WITNESS's list belongs to this thread.
     _not_send: PhantomData<*const ()>,
@@ -195,7 +197,10 @@ unsafe impl<T: ?Sized + Sync> Sync for RmLockReadGuard<'_, T> {}
 impl<T: ?Sized> Drop for RmLockReadGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.raw.unlock_read(&self.lock.readers, self.way);
+        match self.slot {
+            Some(slot) => self.lock.raw.unlock_read(slot),
+            None => self.lock.raw.unlock_read_behind(),
+        }
     }
 }
 
@@ -258,6 +263,3 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RmLockWriteGuard<'_, T> {
         fmt::Debug::fmt(&**self, f)
     }
 }
-
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests;

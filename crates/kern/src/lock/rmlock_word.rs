@@ -1,107 +1,60 @@
-//! The protocol of a read-mostly lock: two numbers of readers for each CPU, a gate that says which of them a reader may
-//! use, and a read-write lock for writers, and for readers that find a writer.
+//! The protocol of a read-mostly lock: a word of its own for the readers of each CPU, and a read-write lock for
+//! writers, and for readers that find a writer.
 //!
 //! ```text
-//!   gate     odd: open. Even: closed; it counts what happens while it is
-//!   CPU 0    sectioned, counted | CPU 1    sectioned, counted | ...     each on a line of its CPU's
+//!   slots    CPU 0: readers that are in | CPU 1: readers that are in | ...     each a line of its CPU's
 //!   behind   a read-write lock: its writer is the writer, its readers are those that met a writer
 //! ```
 //!
-//! While the gate is **open**, a reader adds 1 to `sectioned` of its CPU when it comes, and subtracts 1 from that of
-//! its CPU when it leaves, which may be another. Each is a restartable section that also reads the gate, so it executes
-//! no locked instruction. While the gate is **closed**, or if the section was interrupted, a reader adds itself to
-//! `counted` by a locked instruction, and then checks whether the lock behind has a writer. If it has one, the reader
-//! subtracts itself again and takes the lock behind for reading, which lets it in after this write and before the next.
+//! A reader adds itself to its CPU's slot and checks whether the lock behind has a writer. If not, the reader is in:
+//! it has written to no line that another CPU writes, and has read one line, which only writers change. If there is a
+//! writer, the reader subtracts itself from the slot and takes the lock behind for reading, which lets it in after
+//! this write and before the next.
 //!
 //! A writer takes the lock behind, which also excludes the readers in that lock; its announcement there turns new
-//! readers away from `counted`. If the gate is open, the writer closes it and calls `fence` (membarrier), which
-//! interrupts the sections of all CPUs: after that no `sectioned` changes, since a section that begins again finds
-//! the gate closed, and the writer sees all of them. Then the writer waits until the sum of all numbers is 0. The
-//! numbers of one CPU say nothing alone, because readers migrate.
+//! readers away from the slots. Then the writer waits until it has read 0 from each slot once: a reader that adds
+//! itself later sees the writer and leaves the slot. A reader that brings its slot to 0 loads the writer's word again,
+//! and wakes a writer that it finds there.
 //!
-//! **The gate opens again** when enough readers were in since the last write that the locked instructions of as many
-//! take longer than an interruption of all CPUs. So a lock that is written for each connection stays closed under such
-//! a load, and a lock that only configuration writes is open. A reader opens it that is in through `counted`; so no
-//! writer is in. A writer that has announced itself meanwhile sees that: it looks at the gate once more when it has
-//! found the sum 0. If any reader that it saw leave came through the open gate, or opened it, it finds the gate open
-//! and closes it first. (A section acquires the gate and releases its number; a writer acquires the numbers.)
+//! **No thread is missed.** A reader adds to its slot (SeqCst), then loads the writer's word (SeqCst). A writer
+//! announces itself, executes a SeqCst fence, then loads the slot (SeqCst). In the total order of these operations one
+//! side is first, so at least one of the two sees the other. The same holds for a reader that leaves (SeqCst
+//! subtraction, then a load of the writer's word) and a writer that sleeps on the slot: either the reader sees the
+//! writer and wakes it, or the slot no longer holds the value on which the writer would sleep. A reader may leave on
+//! another CPU than it came in on; it remembers its slot.
 //!
-//! **No thread is missed.** A reader adds to `counted` (SeqCst), then loads the writer's word (SeqCst). A writer
-//! announces itself, executes a SeqCst fence, then loads the numbers (SeqCst). In the total order of these operations
-//! one side is first, so at least one of the two sees the other. The sum is read number by number, while readers leave:
-//! each reader that is in was added before the writer's loads, and adds 1 or, once it is seen to leave, 0; one that
-//! comes and meets the writer adds 1 or 0. So the sum is 0 only if all have left.
+//! **Bounded waits.** A writer waits for the readers that were in when it came: each thread enters a slot
+//! once more at most before it waits behind. A reader waits for one write. So no thread starves.
 //!
-//! **No wakeup is lost.** A writer loads the gate, adds up, and sleeps if the gate still has that value. A reader that
-//! leaves through `counted` loads the writer's word after it; if it finds a writer, it changes the gate and wakes the
-//! writer. A reader that opens the gate does the same. While the gate is open no writer sleeps.
-//!
-//! **Bounded waits.** A writer waits for the readers that are in the lock behind, then closes the gate and waits for
-//! those that were in by then: each thread enters once more at most before it waits behind. A reader waits for one
-//! write. So no thread starves.
-//!
-//! Numbers have 64 bits: forgotten guards stay counted, and no program lives long enough to make the sum wrap.
+//! **Why two locked instructions a read, and not a restartable section.** In a section a reader would need no locked
+//! instruction, but a writer would have to interrupt all CPUs (membarrier) before it reads the slots. That saves a
+//! read a third of its four nanoseconds; it makes a write three hundred times as long as its ten, and interrupts every
+//! busy CPU. Connects and closes write. `cargo run --release -p mbuma-kern --example locks` measures both. A lock whose
+//! readers used sections only after some thousand of them had come without a writer was built: a round trip of
+//! `cargo lab stream`, which then executed four locked instructions fewer, took as long as before.
 //!
 //! Locks: this is a lock itself.
-//! Sources: rmlock(9); Calciu et al., "NUMA-aware reader-writer locks", PPoPP 2013; Dice and Kogan, "BRAVO: biased
-//! locking for reader-writer locks", USENIX ATC 2019.
+//! Sources: rmlock(9); Calciu et al., "NUMA-aware reader-writer locks", PPoPP 2013.
 
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::Ordering::SeqCst;
 
 use super::rwlock_word::{RwLockWord, Write};
 use super::word::{LockWord, Waiter, spin};
 
-/// In the gate: readers count in sections.
-pub(crate) const OPEN: u32 = 1;
-/// What each other event adds to the gate, so that OPEN stays as it is when the rest wraps.
-pub(crate) const EVENT: u32 = 2;
-/// So many readers of a sample open the gate. With the [sample](crate::thread)'s one in 64 these are about 4,096
-/// readers, two locked instructions each: several times as long as an interruption of two CPUs.
-pub(crate) const SAMPLES: u32 = 64;
+/// Set in a slot that counts too many readers: guards that were forgotten stay counted, and a count that
+/// wrapped to 0 would let a writer in beside them. The sign bit costs no more to test than the sum does.
+const FULL: u32 = 1 << 31;
 
-/// The numbers of readers.
-pub(crate) trait Readers<W> {
-    /// Those of one CPU.
-    type Cpu: Copy;
-
-    /// Those of this CPU, or of any other.
-    fn here(&self) -> Self::Cpu;
-    /// Adds to `sectioned` of the CPU that the thread runs on, if the gate is open, in one section. False: nothing
-    /// happened.
-    fn add_in_section(&self, n: u64, gate: &W) -> bool;
-    /// Adds to `counted` (SeqCst).
-    fn add(cpu: Self::Cpu, n: u64);
-    /// The sum of all numbers (each loaded SeqCst).
-    fn sum(&self) -> u64;
-    /// Whether there are sections here, and a fence.
-    fn have_sections(&self) -> bool;
-    /// Ends all sections that are in progress: each has happened, and the caller sees that, or it begins again and
-    /// sees the earlier stores of the caller.
-    fn fence(&self);
-}
-
-/// The way of a reader into the lock.
-#[derive(Clone, Copy)]
-pub(crate) enum ReadWay<C> {
-    /// By a section.
-    Section,
-    /// Counted with this CPU.
-    Counted(C),
-    /// Through the lock behind.
-    Behind,
-}
-
-/// The gate, and the lock behind; the readers' numbers come with each call.
+/// The lock behind the slots; these come with each call.
 pub(crate) struct RmLockWord<W> {
     behind: RwLockWord<W>,
-    gate: W,
 }
 
 impl<W: LockWord> RmLockWord<W> {
-    /// A lock in three words that hold 0, and a gate, which is 0 too: closed, and no reader was in yet.
-    pub(crate) const fn new(writers: W, state: W, draining: W, gate: W) -> Self {
+    /// A lock in three words, which hold 0; so do its slots.
+    pub(crate) const fn new(writers: W, state: W, draining: W) -> Self {
         let behind = RwLockWord::new(writers, state, draining);
-        Self { behind, gate }
+        Self { behind }
     }
 
     /// The word that names the writer, to be read.
@@ -109,83 +62,27 @@ impl<W: LockWord> RmLockWord<W> {
         self.behind.writer()
     }
 
-    /// The gate, for planted mistakes.
-    #[cfg(all(test, loom))]
-    pub(crate) fn gate(&self) -> &W {
-        &self.gate
-    }
-
-    /// Takes the lock for reading, if no thread writes or waits to; if one does, [`RmLockWord::read_behind`] must
-    /// follow.
+    /// Takes the lock for reading through `slot`, if no thread writes or waits to. Returns false also if the slot is
+    /// full; [`RmLockWord::read_behind`], whose count has its own bound, must follow.
     #[inline]
-    pub(crate) fn read<R: Readers<W>>(&self, readers: &R) -> Option<ReadWay<R::Cpu>> {
-        // Relaxed: the section looks again.
-        if self.gate.load(Relaxed) & OPEN != 0 && readers.add_in_section(1, &self.gate) {
-            return Some(ReadWay::Section);
-        }
-        let cpu = readers.here();
-        R::add(cpu, 1);
+    pub(crate) fn read(&self, slot: &W) -> bool {
+        let before = slot.fetch_add(1, SeqCst);
         W::fence_after_add();
-        if self.behind.is_written() {
-            self.leave::<R>(cpu);
-            return None;
+        if before & FULL != 0 || self.behind.is_written() {
+            self.unlock_read(slot);
+            return false;
         }
-        Some(ReadWay::Counted(cpu))
+        true
     }
 
-    /// Notes that a reader of a sample is in, by this way. Enough of them open the gate.
-    #[cold]
-    pub(crate) fn note_sample<R: Readers<W>>(&self, readers: &R, way: ReadWay<R::Cpu>) {
-        // Readers in sections find it open; behind the lock readers do not hold off a gate that opens.
-        if !matches!(way, ReadWay::Counted(_)) || !readers.have_sections() {
-            return;
-        }
-        let now = self.gate.load(Relaxed);
-        if now & OPEN != 0 {
-            return;
-        }
-        if now < SAMPLES * EVENT {
-            self.gate.fetch_add(EVENT, Relaxed);
-            return;
-        }
-        let opened = self
-            .gate
-            .compare_exchange(now, now | OPEN, SeqCst, Relaxed)
-            .is_ok();
-        W::fence_after_add();
-        if opened && self.behind.is_written() {
-            self.gate.wake_one();
-        }
-    }
-
-    /// Ends a read that came this way.
+    /// Ends a read through `slot`.
     #[inline]
-    pub(crate) fn unlock_read<R: Readers<W>>(&self, readers: &R, way: ReadWay<R::Cpu>) {
-        match way {
-            ReadWay::Section => {
-                if !readers.add_in_section(1_u64.wrapping_neg(), &self.gate) {
-                    self.leave::<R>(readers.here());
-                }
-            }
-            ReadWay::Counted(cpu) => self.leave::<R>(cpu),
-            ReadWay::Behind => self.behind.unlock_read(),
-        }
-    }
-
-    #[inline]
-    fn leave<R: Readers<W>>(&self, cpu: R::Cpu) {
-        R::add(cpu, 1_u64.wrapping_neg());
+    pub(crate) fn unlock_read(&self, slot: &W) {
+        let before = slot.fetch_sub(1, SeqCst);
         W::fence_after_add();
-        if self.behind.is_written() {
-            self.wake_writer();
+        if before == 1 && self.behind.is_written() {
+            slot.wake_one();
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn wake_writer(&self) {
-        self.gate.fetch_add(EVENT, SeqCst);
-        self.gate.wake_one();
     }
 
     /// Takes the lock for reading after the end of the write that the reader met, if it met one.
@@ -196,68 +93,90 @@ impl<W: LockWord> RmLockWord<W> {
         }
     }
 
-    /// Takes the lock for writing if no thread holds it or waits for it, and the gate is closed; after an error,
-    /// [`RmLockWord::write_slow`] must follow.
+    /// Ends a read that [`RmLockWord::read_behind`] began.
+    #[cold]
+    pub(crate) fn unlock_read_behind(&self) {
+        self.behind.unlock_read();
+    }
+
+    /// Takes the lock for writing if no thread holds it or waits for it; after an error, [`RmLockWord::write_slow`]
+    /// must follow.
     #[inline]
-    pub(crate) fn write<R: Readers<W>>(&self, me: u32, readers: &R) -> Result<(), Write> {
+    pub(crate) fn write<'a>(
+        &self,
+        me: u32,
+        mut slots: impl Iterator<Item = &'a W>,
+    ) -> Result<(), Write>
+    where
+        W: 'a,
+    {
         match self.behind.write(me) {
             Write::Alone => {}
             waits => return Err(waits),
         }
         W::fence();
-        if self.is_empty(readers) {
+        if slots.all(|slot| slot.load(SeqCst) == 0) {
             Ok(())
         } else {
             Err(Write::Alone)
         }
     }
 
-    /// Whether no reader is in, and the gate is closed. If it was open while the numbers were read, it still is: only
-    /// the caller, the writer, closes it.
-    fn is_empty<R: Readers<W>>(&self, readers: &R) -> bool {
-        readers.sum() == 0 && self.gate.load(SeqCst) & OPEN == 0
-    }
-
-    /// Waits for other writers, and for readers of each way.
+    /// Waits for other writers, and for readers of both kinds.
     #[cold]
-    pub(crate) fn write_slow<R: Readers<W>>(
+    pub(crate) fn write_slow<'a>(
         &self,
         me: u32,
         came: Write,
-        readers: &R,
+        slots: impl Iterator<Item = &'a W>,
         waiter: &mut impl Waiter,
-    ) {
+    ) where
+        W: 'a,
+    {
         match came {
             Write::Alone => {}
             Write::Behind => self.behind.write_slow(me, waiter),
-            Write::Readers(behind) => self.behind.drain(behind, waiter),
+            Write::Readers(readers) => self.behind.drain(readers, waiter),
         }
         W::fence();
-        loop {
-            let before = self.gate.load(SeqCst);
-            if before & OPEN != 0 {
-                // Only a writer closes it. Adding OPEN again clears it.
-                self.gate.fetch_add(OPEN, SeqCst);
-                readers.fence();
-            } else if self.is_empty(readers) {
-                return;
-            } else if spin(&self.gate, |now| now != before) == before {
+        for slot in slots {
+            loop {
+                let left = spin(slot, |left| left == 0);
+                if left == 0 {
+                    break;
+                }
                 waiter.sleeps();
-                self.gate.sleep(before, None);
+                slot.sleep(left, None);
             }
         }
     }
 
-    /// Ends a write: no reader was in since.
+    /// Ends a write.
     #[inline]
     pub(crate) fn unlock_write(&self) {
-        let events = self.gate.load(Relaxed);
-        if events != 0 {
-            self.gate.fetch_sub(events, Relaxed);
-        }
         self.behind.unlock_write();
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests;
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    use super::{FULL, RmLockWord, Write};
+
+    #[test]
+    fn forgotten_readers_never_let_a_writer_in() {
+        // Breaks when the count of a CPU's readers wraps to 0: each forgotten guard adds one.
+        for counted in [FULL - 1, u32::MAX - 1] {
+            let word = RmLockWord::new(AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+            let slot = AtomicU32::new(counted);
+            let admitted = (0..4).filter(|_| word.read(&slot)).count();
+            assert_eq!(slot.load(Relaxed), counted + admitted as u32);
+            assert!(admitted <= 1, "a full slot lets {admitted} more in");
+            assert!(matches!(
+                word.write(1, [&slot].into_iter()),
+                Err(Write::Alone)
+            ));
+        }
+    }
+}

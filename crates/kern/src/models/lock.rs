@@ -12,13 +12,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
 
 use crate::condvar::Sequence;
 use crate::lock::mutex_word::MutexWord;
-use crate::lock::rmlock_word::{EVENT, OPEN, ReadWay, Readers, RmLockWord, SAMPLES};
+use crate::lock::rmlock_word::RmLockWord;
 use crate::lock::rwlock_word::{RwLockWord, Write};
 use crate::lock::word::{LockWord, Waiter};
 
@@ -39,18 +39,6 @@ trait Bug: Send + Sync + 'static {
     const UNFENCED: bool = false;
     /// A reader that leaves does not wake the writer.
     const WAKES_NO_WRITER: bool = false;
-    /// A writer interrupts no sections.
-    const NO_MEMBARRIER: bool = false;
-    /// A writer interrupts the sections, and then closes the gate.
-    const CLOSES_LATE: bool = false;
-    /// A writer closes the gate, adds the numbers up, and then interrupts the sections.
-    const ADDS_FIRST: bool = false;
-    /// A writer looks at the gate before it adds the numbers up, and not after.
-    const LOOKS_FIRST: bool = false;
-    /// A section that was interrupted goes on.
-    const BLIND: bool = false;
-    /// A reader that leaves does so in a section that does not look at the gate.
-    const LEAVES_ANYHOW: bool = false;
 }
 
 /// The word without a mistake.
@@ -98,47 +86,13 @@ impl Bug for WakesNobody {
     const WAKES_NO_WRITER: bool = true;
 }
 
-struct NoMembarrier;
-impl Bug for NoMembarrier {
-    const NO_MEMBARRIER: bool = true;
-}
-
-struct ClosesLate;
-impl Bug for ClosesLate {
-    const CLOSES_LATE: bool = true;
-}
-
-struct AddsFirst;
-impl Bug for AddsFirst {
-    const ADDS_FIRST: bool = true;
-}
-
-struct LooksFirst;
-impl Bug for LooksFirst {
-    const LOOKS_FIRST: bool = true;
-}
-
-struct Blind;
-impl Bug for Blind {
-    const BLIND: bool = true;
-}
-
-struct LeavesAnyhow;
-impl Bug for LeavesAnyhow {
-    const LEAVES_ANYHOW: bool = true;
-}
-
 /// A futex, as loom sees it.
 struct Model<B> {
     value: AtomicU32,
     queue: Mutex<Queue>,
     woken: Condvar,
-    /// For planted mistakes: what the next SeqCst load finds; or NONE.
-    stale: core::sync::atomic::AtomicU32,
     _bug: PhantomData<B>,
 }
-
-const NONE: u32 = u32::MAX;
 
 /// The kernel's queue of sleepers, by number.
 #[derive(Default)]
@@ -156,7 +110,6 @@ impl<B: Bug> Model<B> {
             value: AtomicU32::new(0),
             queue: Mutex::default(),
             woken: Condvar::new(),
-            stale: core::sync::atomic::AtomicU32::new(NONE),
             _bug: PhantomData,
         }
     }
@@ -174,12 +127,6 @@ impl<B: Bug> LockWord for Model<B> {
     const PATIENCE: u32 = B::PATIENCE;
 
     fn load(&self, order: Ordering) -> u32 {
-        if B::LOOKS_FIRST && order == SeqCst {
-            let stale = self.stale.swap(NONE, Relaxed);
-            if stale != NONE {
-                return stale;
-            }
-        }
         self.value.load(order)
     }
 
@@ -199,14 +146,14 @@ impl<B: Bug> LockWord for Model<B> {
 
     fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
         // Only for the bug that needs it: each load is one more step to interleave.
-        let before = match B::KEEPS_PHASE || B::STANDS_STILL || B::CLOSES_LATE {
+        let before = match B::KEEPS_PHASE || B::STANDS_STILL {
             true => self.value.load(Relaxed),
             false => 0,
         };
         if B::KEEPS_PHASE && value == WRITER && before & WRITER != 0 {
             return self.value.fetch_sub(value, Self::order(order));
         }
-        if B::STANDS_STILL && value == 1 || B::CLOSES_LATE && value == 1 && before == OPEN {
+        if B::STANDS_STILL && value == 1 {
             return before;
         }
         self.value.fetch_add(value, Self::order(order))
@@ -278,12 +225,8 @@ impl Waiter for Counting {
 }
 
 fn check(scenario: impl Fn() + Send + Sync + 'static) {
-    check_with(3, scenario);
-}
-
-fn check_with(preemptions: usize, scenario: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
+    model.preemption_bound = Some(3);
     model.max_branches = 20_000;
     model.check(scenario);
 }
@@ -508,110 +451,10 @@ fn the_model_finds_a_relaxed_write_release() {
     readers_and_writers::<RelaxedRelease>(1, 1, 1);
 }
 
-/// A CPU, and its readers of one lock. Its mutex is the kernel, which runs one thread there at a time: a section
-/// happens between the lock at its begin and the lock around its commit, if no other section began on this CPU and
-/// no writer's fence passed meanwhile. What came before a commit or a fence is visible after a later one on this CPU.
-struct ModelCpu {
-    epoch: Mutex<u64>,
-    sectioned: AtomicU64,
-    counted: AtomicU64,
-}
-
-impl ModelCpu {
-    fn new() -> Self {
-        Self {
-            epoch: Mutex::new(0),
-            sectioned: AtomicU64::new(0),
-            counted: AtomicU64::new(0),
-        }
-    }
-
-    fn interrupt(&self) -> u64 {
-        let mut epoch = self.epoch.lock().expect("no panic");
-        *epoch += 1;
-        *epoch
-    }
-}
-
-/// The lock's readers, as a thread sees them that runs on `cpu`.
-struct ModelReaders<'a, B> {
-    lock: &'a Mostly<B>,
-    cpu: usize,
-    /// For planted mistakes: the sum that the writer found too early.
-    early: core::cell::Cell<Option<u64>>,
-}
-
-impl<B: Bug> ModelReaders<'_, B> {
-    fn sum_now(&self) -> u64 {
-        let numbers = self
-            .lock
-            .cpus
-            .iter()
-            .flat_map(|cpu| [&cpu.sectioned, &cpu.counted]);
-        numbers.fold(0, |sum, number| sum.wrapping_add(number.load(SeqCst)))
-    }
-}
-
-impl<'a, B: Bug> Readers<Model<B>> for ModelReaders<'a, B> {
-    type Cpu = &'a ModelCpu;
-
-    fn here(&self) -> &'a ModelCpu {
-        &self.lock.cpus[self.cpu]
-    }
-
-    fn add_in_section(&self, n: u64, gate: &Model<B>) -> bool {
-        let cpu = self.here();
-        let begun = cpu.interrupt();
-        let leaves_anyhow = B::LEAVES_ANYHOW && n != 1;
-        if gate.load(Ordering::Acquire) & 1 == 0 && !leaves_anyhow {
-            return false;
-        }
-        let sum = cpu.sectioned.load(Relaxed).wrapping_add(n);
-        let epoch = cpu.epoch.lock().expect("no panic");
-        let happens = *epoch == begun || B::BLIND;
-        if happens {
-            cpu.sectioned.store(sum, Release);
-        }
-        happens
-    }
-
-    fn add(cpu: &'a ModelCpu, n: u64) {
-        cpu.counted.fetch_add(n, SeqCst);
-    }
-
-    fn sum(&self) -> u64 {
-        let gate = self.lock.lock.gate();
-        let before = B::LOOKS_FIRST.then(|| gate.value.load(SeqCst));
-        let sum = self.early.take().unwrap_or_else(|| self.sum_now());
-        if let (Some(before), 0) = (before, sum) {
-            gate.stale.store(before, Relaxed);
-        }
-        sum
-    }
-
-    fn have_sections(&self) -> bool {
-        true
-    }
-
-    fn fence(&self) {
-        if B::ADDS_FIRST {
-            self.early.set(Some(self.sum_now()));
-        }
-        if !B::NO_MEMBARRIER {
-            self.lock.cpus.iter().for_each(|cpu| _ = cpu.interrupt());
-        }
-        if B::CLOSES_LATE {
-            self.lock.lock.gate().value.fetch_add(1, SeqCst);
-        }
-    }
-}
-
-/// A value under a read-mostly lock on two CPUs.
+/// A value under a read-mostly lock with two slots.
 struct Mostly<B> {
     lock: RmLockWord<Model<B>>,
-    cpus: [ModelCpu; 2],
-    /// The next sample opens the gate.
-    opens: bool,
+    slots: [Model<B>; 2],
     value: UnsafeCell<u32>,
 }
 
@@ -620,56 +463,35 @@ unsafe impl<B: Bug> Sync for Mostly<B> {}
 // SAFETY: as above.
 unsafe impl<B: Bug> Send for Mostly<B> {}
 
-/// Gates beside the open one: closed, and before the sample that opens it.
-const CLOSED: u32 = 0;
-const OPENS: u32 = SAMPLES * EVENT;
-
 impl<B: Bug> Mostly<B> {
-    fn new(gate: u32) -> Self {
-        let mut word = Model::new();
-        word.value = AtomicU32::new(gate);
+    fn new() -> Self {
         Self {
-            lock: RmLockWord::new(Model::new(), Model::new(), Model::new(), word),
-            cpus: [ModelCpu::new(), ModelCpu::new()],
-            opens: gate == OPENS,
+            lock: RmLockWord::new(Model::new(), Model::new(), Model::new()),
+            slots: [Model::new(), Model::new()],
             value: UnsafeCell::new(0),
         }
     }
 
-    fn on(&self, cpu: usize) -> ModelReaders<'_, B> {
-        let early = core::cell::Cell::new(None);
-        let lock = self;
-        ModelReaders { lock, cpu, early }
-    }
-
-    /// Reads, and migrates inside. Returns the way too: section, counted, behind.
-    fn read(&self, [from, to]: [usize; 2]) -> (u32, usize) {
-        let (here, there) = (self.on(from), self.on(to));
-        let way = match self.lock.read(&here) {
-            Some(way) => way,
-            None => {
-                self.lock.read_behind(&mut Counting::default());
-                ReadWay::Behind
-            }
-        };
-        if self.opens {
-            self.lock.note_sample(&here, way);
+    /// Reads through the slot of `cpu`; false if it came upon a writer.
+    fn read(&self, cpu: usize) -> (u32, bool) {
+        let slot = &self.slots[cpu];
+        let through_slot = self.lock.read(slot);
+        if !through_slot {
+            self.lock.read_behind(&mut Counting::default());
         }
         // SAFETY: this thread reads, or loom reports it.
         let value = self.value.with(|value| unsafe { *value });
-        self.lock.unlock_read(&there, way);
-        match way {
-            ReadWay::Section => (value, 0),
-            ReadWay::Counted(_) => (value, 1),
-            ReadWay::Behind => (value, 2),
+        match through_slot {
+            true => self.lock.unlock_read(slot),
+            false => self.lock.unlock_read_behind(),
         }
+        (value, through_slot)
     }
 
     fn write(&self, me: u32) {
         let waiter = &mut Counting::default();
-        let readers = self.on(0);
-        if let Err(came) = self.lock.write(me, &readers) {
-            self.lock.write_slow(me, came, &readers, waiter);
+        if let Err(came) = self.lock.write(me, self.slots.iter()) {
+            self.lock.write_slow(me, came, self.slots.iter(), waiter);
         }
         // SAFETY: this thread writes, or loom reports it.
         self.value.with_mut(|value| unsafe { *value += 1 });
@@ -677,126 +499,66 @@ impl<B: Bug> Mostly<B> {
     }
 }
 
-/// A thread for each entry of `writes` writes that often; the first thread reads as often as the gate needs, on both
-/// CPUs, and other readers once. Returns how many reads of the first thread came which way.
-fn mostly_readers<B: Bug>(gate: u32, writes: &'static [u32], readers: usize) -> [u32; 3] {
-    let seen: Arc<[core::sync::atomic::AtomicU32; 3]> = Arc::default();
-    let counted = Arc::clone(&seen);
-    // A section has more steps than an addition: with three preemptions it would take minutes.
-    let (preemptions, reads) = match gate {
-        CLOSED => (3, 2),
-        OPENS => (3, 2),
-        _ => (2, 1),
-    };
-    check_with(preemptions, move || {
-        let shared = Arc::new(Mostly::<B>::new(gate));
+/// A thread for each entry of `writes` writes that often; the first thread reads through both slots.
+fn mostly_readers<B: Bug>(writes: &'static [u32], readers: usize) -> [u32; 2] {
+    static SEEN: [core::sync::atomic::AtomicU32; 2] =
+        [const { core::sync::atomic::AtomicU32::new(0) }; 2];
+    check(move || {
+        let shared = Arc::new(Mostly::<B>::new());
         let writers = (1..).zip(writes).map(|(me, &times)| {
             let shared = Arc::clone(&shared);
             thread::spawn(move || (0..times).for_each(|_| shared.write(me)))
         });
         let readers = (1..readers).map(|_| {
             let shared = Arc::clone(&shared);
-            thread::spawn(move || _ = shared.read([0, 0]))
+            thread::spawn(move || _ = shared.read(0))
         });
         let others: Vec<_> = writers.chain(readers).collect();
         let mut last = 0;
-        for cpus in [[0, 1], [1, 1]].into_iter().take(reads) {
-            let (value, way) = shared.read(cpus);
+        for cpu in [0, 1] {
+            let (value, through_slot) = shared.read(cpu);
             assert!(value >= last, "time ran backwards");
             last = value;
-            counted[way].fetch_add(1, Relaxed);
+            SEEN[usize::from(through_slot)].fetch_add(1, Relaxed);
         }
         for other in others {
             other.join().expect("no panic");
         }
-        assert_eq!(shared.read([0, 0]).0, writes.iter().sum());
-        assert_eq!(shared.on(0).sum_now(), 0, "a reader stayed behind");
+        assert_eq!(shared.read(0), (writes.iter().sum(), true));
+        assert!(
+            shared
+                .slots
+                .iter()
+                .all(|slot| slot.value.load(Relaxed) == 0)
+        );
     });
-    [0, 1, 2].map(|way| seen[way].load(Relaxed))
+    [0, 1].map(|way| SEEN[way].swap(0, Relaxed))
 }
 
 #[test]
 fn the_read_mostly_lock_excludes_and_loses_no_wakeup() {
     // Breaks if a reader can be in beside a writer, one can sleep for ever, or a release is unseen; and
     // if the model has no order in which a reader comes upon a writer.
-    let [_, counted, waited] = mostly_readers::<Right>(CLOSED, &[2], 1);
-    assert!(counted > 0 && waited > 0);
-    mostly_readers::<Right>(CLOSED, &[1, 1], 1);
-    mostly_readers::<Right>(CLOSED, &[1], 2);
-}
-
-#[test]
-fn an_open_gate_lets_no_reader_in_beside_a_writer() {
-    // As above, for readers in sections; and breaks if the model has no order for each way.
-    let seen = mostly_readers::<Right>(OPEN, &[1], 1);
-    assert!(seen.iter().all(|&times| times > 0), "{seen:?}");
-    mostly_readers::<Right>(OPEN, &[1], 2);
-    mostly_readers::<Right>(OPEN, &[1, 1], 1);
-}
-
-#[test]
-fn a_gate_that_opens_before_a_writer_lets_no_reader_in_beside_it() {
-    // Breaks if a writer misses that the gate opened after it announced itself, or sleeps then.
-    let seen = mostly_readers::<Right>(OPENS, &[1], 1);
-    assert!(seen.iter().all(|&times| times > 0), "{seen:?}");
+    let [waited, at_once] = mostly_readers::<Right>(&[2], 1);
+    assert!(waited > 0 && at_once > 0);
+    mostly_readers::<Right>(&[1, 1], 1);
+    mostly_readers::<Right>(&[1], 2);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn the_model_finds_a_load_before_the_addition() {
-    mostly_readers::<Unfenced>(CLOSED, &[1], 1);
+    mostly_readers::<Unfenced>(&[1], 1);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn the_model_finds_a_leaving_reader_that_wakes_no_writer() {
-    mostly_readers::<WakesNobody>(CLOSED, &[1], 1);
-}
-
-#[test]
-#[should_panic(expected = "deadlock")]
-fn the_model_finds_a_reader_in_a_section_that_wakes_no_writer() {
-    mostly_readers::<WakesNobody>(OPEN, &[1], 1);
+    mostly_readers::<WakesNobody>(&[1], 1);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn the_model_finds_a_relaxed_read_mostly_write() {
-    mostly_readers::<RelaxedRelease>(CLOSED, &[1], 1);
-}
-
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn the_model_finds_a_missing_membarrier() {
-    mostly_readers::<NoMembarrier>(OPEN, &[1], 1);
-}
-
-#[test]
-#[should_panic(expected = "deadlock")]
-fn the_model_finds_a_gate_that_closes_after_the_membarrier() {
-    mostly_readers::<ClosesLate>(OPEN, &[1], 1);
-}
-
-#[test]
-#[should_panic(expected = "deadlock")]
-fn the_model_finds_a_sum_before_the_membarrier() {
-    mostly_readers::<AddsFirst>(OPEN, &[1], 1);
-}
-
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn the_model_finds_a_look_at_the_gate_before_the_sum() {
-    mostly_readers::<LooksFirst>(OPENS, &[1], 1);
-}
-
-#[test]
-#[should_panic(expected = "deadlock")]
-fn the_model_finds_sections_that_are_not_interrupted() {
-    mostly_readers::<Blind>(OPEN, &[1], 1);
-}
-
-#[test]
-#[should_panic(expected = "deadlock")]
-fn the_model_finds_a_reader_that_leaves_through_a_closed_gate() {
-    mostly_readers::<LeavesAnyhow>(OPEN, &[1], 1);
+    mostly_readers::<RelaxedRelease>(&[1], 1);
 }

@@ -10,7 +10,7 @@
     not(loom)
 ))]
 mod sys {
-    use core::sync::atomic::{AtomicU32, AtomicU64};
+    use core::sync::atomic::AtomicU64;
 
     use super::super::STRIDE_SHIFT;
     use crate::{cpu, rseq, rseq_section};
@@ -59,60 +59,6 @@ mod sys {
         }
         got != 0
     }
-
-    /// As [`add`], and not if `gate` is even. It acquires what was written before the gate became odd, and releases.
-    ///
-    /// # Safety
-    /// As for [`add`].
-    #[inline]
-    pub(crate) unsafe fn add_if_odd(first: *mut AtomicU64, n: u64, gate: &AtomicU32) -> bool {
-        let Some(area) = rseq::area_offset() else {
-            return false;
-        };
-        let got: u64;
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: there is an area; the one store goes to a word of the column, and the gate is only read.
-        unsafe {
-            rseq_section!(
-                [] [] []
-                slots: first, cpus: cpu::count(), area: area, shift: STRIDE_SHIFT,
-                aborted: 0, refused: 0,
-                body: [
-                    "test dword ptr [{gate}], 1",
-                    "jz 7f",
-                    "mov {got:e}, 1",
-                ]
-                commit: "add qword ptr [{slots} + {at}], {n}"
-                or: []
-                n = in(reg) n,
-                gate = in(reg) gate.as_ptr(),
-                got = out(reg) got,
-            );
-        }
-        #[cfg(target_arch = "aarch64")]
-        // SAFETY: there is an area; the one store goes to a word of the column, and the gate is only read.
-        unsafe {
-            rseq_section!(
-                [] [] []
-                slots: first, cpus: cpu::count(), area: area, shift: STRIDE_SHIFT,
-                aborted: 0, refused: 0,
-                body: [
-                    "ldar {word:w}, [{gate}]",
-                    "and {word}, {word}, 1",
-                    "cbz {word}, 7f",
-                    "ldr {word}, [{at}]",
-                    "add {word}, {word}, {n}",
-                    "mov {got}, 1",
-                ]
-                commit: "stlr {word}, [{at}]"
-                or: []
-                n = in(reg) n,
-                gate = in(reg) gate.as_ptr(),
-                got = out(reg) got,
-            );
-        }
-        got != 0
-    }
 }
 
 /// A machine without sections.
@@ -124,19 +70,13 @@ mod sys {
     not(loom)
 )))]
 mod sys {
-    use core::sync::atomic::{AtomicU32, AtomicU64};
+    use core::sync::atomic::AtomicU64;
 
     /// # Safety
     /// None is needed.
     pub(crate) unsafe fn add(_first: *mut AtomicU64, _n: u64) -> bool {
         false
     }
-
-    /// # Safety
-    /// None is needed.
-    pub(crate) unsafe fn add_if_odd(_: *mut AtomicU64, _: u64, _: &AtomicU32) -> bool {
-        false
-    }
 }
 
-pub(crate) use sys::{add, add_if_odd};
+pub(crate) use sys::add;

@@ -5,7 +5,7 @@
 //! connection's own allocation, which the thread with the packet reads next anyway.
 //!
 //! Sharded by a keyed hash, so that threads that open and close seldom contend, an attacker can't fill one shard, and a
-//! growing shard blocks its readers only briefly. A shard costs sixteen bytes for each CPU.
+//! growing shard blocks its readers only briefly. A shard costs four bytes for each CPU.
 //!
 //! A lookup that races with the end of a connection finds the old connection, closed or about to close, or its
 //! successor with the same key, or none. A found connection stays valid as long as the caller has the reference.

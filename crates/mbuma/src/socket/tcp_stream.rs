@@ -39,7 +39,8 @@ pub(super) use rules::{
 pub(super) use send::send_all;
 pub use send_room::SendRoom;
 
-/// A TCP connection. Dropping it closes it: data in the send buffer is still delivered.
+/// A TCP connection. Dropping it closes it: data in the send buffer is still delivered
+/// ([`linger`](crate::TcpSocketOptions::linger) changes that).
 ///
 /// [`send`](Self::send) and [`recv`](Self::recv) never wait; `.._blocking` wait, `poll_..` and `.._async` are for
 /// tasks. `Read` and `Write` are for std's functions, and wait.
@@ -224,11 +225,13 @@ impl Drop for TcpStream {
         splice::side_dropped(&self.side());
         let wakers = self.stack.enter(|batch| {
             let mut t = visit::begin(&self.pcb);
-            let timeout = t.conn.asked().orphan_timeout(&self.stack.config.tcp);
-            let deadline = batch.now + timeout;
+            let asked = t.conn.asked();
+            let deadline = batch.now + asked.orphan_timeout(&self.stack.config.tcp);
             let wakers = t.conn.waiters.clear();
-            if !t.recv.buf.is_empty() && t.conn.state != State::Closed {
-                // Otherwise the peer would believe that we have read the data (RFC 2525 2.17).
+            // Otherwise the peer would believe that we have read the data (RFC 2525 2.17).
+            let has_unread = !t.recv.buf.is_empty() && t.conn.state != State::Closed;
+            let is_over = matches!(t.conn.state, State::Closed | State::TimeWait);
+            if has_unread || (asked.linger == Some(Duration::ZERO) && !is_over) {
                 drop(t);
                 abort(batch, &self.pcb);
             } else {

@@ -4,7 +4,7 @@
 //!
 //! | bound | |
 //! |---|---|
-//! | time | half of the data must be acknowledged in each [nine minutes](HALVES_WITHIN), whether the peer's window is closed or not |
+//! | time | half of the data must be acknowledged in each [nine minutes](HALVES_WITHIN), whether the peer's window is closed or not; all of it in the time that the program chose ([`linger`](crate::TcpSocketOptions::linger)) |
 //! | number | beyond [`TcpConfig::orphans_max`] the oldest is reset |
 //! | memory | while less than a quarter of the pool's clusters is free, new ones have as many of the oldest reset, down to [a few](FEW) |
 //!
@@ -106,16 +106,19 @@ impl Orphans {
         if is_over || t.fin_acked() {
             return None;
         }
+        let linger = t.conn.asked().linger.filter(|time| *time < HALVES_WITHIN);
         let orphan = Orphan {
             pcb: Arc::clone(pcb),
-            left: t.send.buf.claimed(),
+            // 0: when the timer expires, the connection is given up (`is_too_slow`).
+            left: linger.map_or(t.send.buf.claimed(), |_| 0),
         };
         let mut list = self.0.lock();
         let number = list.add(orphan);
         let len = list.by_number.len();
         drop(list);
         t.conn.set_orphan_number(Some(number));
-        t.timers.set(TcpTimer::Orphan, batch.now + HALVES_WITHIN);
+        let within = linger.unwrap_or(HALVES_WITHIN);
+        t.timers.set(TcpTimer::Orphan, batch.now + within);
         Some(NewOrphan { number, len })
     }
 

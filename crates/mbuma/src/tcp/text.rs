@@ -210,9 +210,12 @@ fn acknowledge_soon(batch: &Batch<'_>, t: &mut Tcb, len: u32, filled_gap: bool) 
         filled_gap,
     };
     let path = path_timing(batch, t);
+    let options = t.conn.options.as_ref();
     match t.recv.policy.on_data(data, &path, batch.now) {
-        AckDue::Now => t.due |= Due::ACK,
-        AckDue::Within(delay) => acknowledge_within(batch, t, delay),
+        AckDue::Within(delay) if !options.is_some_and(|o| o.acks_at_once()) => {
+            acknowledge_within(batch, t, delay);
+        }
+        AckDue::Now | AckDue::Within(_) => t.due |= Due::ACK,
     }
 }
 

@@ -88,6 +88,36 @@ pub struct TcpSocketOptions {
     /// [pacing](crate::TcpConfig::pacing).
     #[doc(alias = "SO_MAX_PACING_RATE")]
     pub pacing_max: Option<u64>,
+    /// Data is acknowledged at once, without the delays of RFC 1122 4.2.3.2, until the option is taken back.
+    #[doc(alias = "TCP_QUICKACK")]
+    pub quick_ack: bool,
+    /// How long the connection may go on once its program has dropped it. The drop never waits.
+    ///
+    /// | | after the drop |
+    /// |---|---|
+    /// | `None` | the content of the send buffer and the FIN are delivered, as long as the peer takes half of the rest every nine minutes |
+    /// | less than nine minutes | the same, but what the peer has not acknowledged by then is dropped, and the peer gets a reset |
+    /// | zero | the peer gets a reset at once, and the send buffer is dropped, as by [`abort`](crate::TcpStream::abort) |
+    ///
+    /// A drop with received data that was not read resets the connection in any case (RFC 2525 2.17).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use mbuma::{Config, SocketError, Stack, TcpSocketOptions};
+    ///
+    /// let stack = Stack::new(Config::from_system())?;
+    /// let listener = stack.listen("127.0.0.1:80")?;
+    /// let client = stack.connect_blocking("127.0.0.1:80", None)?;
+    /// let server = listener.accept()?;
+    /// client.set_options(&TcpSocketOptions { linger: Some(Duration::ZERO), ..client.options() });
+    /// drop(client);
+    /// assert_eq!(server.error(), Some(SocketError::Reset));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "SO_LINGER")]
+    #[doc(alias = "set_linger")]
+    #[doc(alias = "set_zero_linger")]
+    pub linger: Option<Duration>,
     /// How long the connection waits for the peer's FIN once its program has closed it, in the place of the stack's
     /// [`fin_wait_2_timeout`](crate::TcpConfig::fin_wait_2_timeout).
     #[doc(alias = "TCP_LINGER2")]
@@ -211,6 +241,11 @@ impl UserOptions {
             _ => self.asked.user_timeout,
         };
         Some(self.waiting_since? + timeout?)
+    }
+
+    /// Whether data is acknowledged at once.
+    pub(crate) fn acks_at_once(&self) -> bool {
+        self.asked.quick_ack
     }
 
     /// Whether a segment that is not full is held back.

@@ -78,6 +78,9 @@ impl TcpStream {
             let kept = t.conn.options.get_or_insert_default();
             let before = std::mem::replace(&mut kept.asked, *options);
             kept.note_waiting(waits, now);
+            if options.quick_ack && t.timers.is_set(TcpTimer::DelayedAck) {
+                t.due |= Due::ACK;
+            }
             t.set_buffers(
                 options
                     .send_buffer

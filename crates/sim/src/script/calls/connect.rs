@@ -69,12 +69,14 @@ impl Sockets {
         };
         if let Object::FreshDatagrams = d.object {
             match stack.udp_bind(family.socket_addr(ANY)) {
-                Ok(socket) => d.object = Object::Datagrams(socket, None),
+                Ok(socket) => d.object = Object::Datagrams(socket),
                 Err(error) => return fails(bind_errno(error)),
             }
         }
-        if let Object::Datagrams(socket, to) = &mut d.object {
-            *to = Some(peer);
+        if let Object::Datagrams(socket) = &d.object {
+            if let Err(error) = socket.connect(family.socket_addr(peer)) {
+                return fails(bind_errno(error));
+            }
             self.subject = Some(Subject::Connection {
                 local_port: socket.local_addr().port(),
                 remote_port: peer.port(),

@@ -178,16 +178,17 @@ impl Sockets {
             Object::FreshDatagrams => {
                 let any = SocketAddrV4::new(std::net::Ipv4Addr::UNSPECIFIED, 0);
                 match stack.udp_bind(family.socket_addr(any)) {
-                    Ok(socket) => d.object = Object::Datagrams(socket, None),
+                    Ok(socket) => d.object = Object::Datagrams(socket),
                     Err(_) => return fails("EAGAIN"),
                 }
                 self.transmit(call, args, progress)
             }
-            Object::Datagrams(socket, connected) => {
-                let to = request.to.or(*connected).unwrap_or(peer);
+            Object::Datagrams(socket) => {
+                let to = request.to.map(|to| family.socket_addr(to));
+                let to = to.or(socket.peer_addr());
+                let to = to.unwrap_or_else(|| family.socket_addr(peer));
                 let local_port = socket.local_addr().port();
-                let outcome =
-                    transmit_datagram(socket, stack.pool(), request.len, family.socket_addr(to));
+                let outcome = transmit_datagram(socket, stack.pool(), request.len, to);
                 self.subject = Some(Subject::Connection {
                     local_port,
                     remote_port: to.port(),
@@ -323,11 +324,16 @@ impl Descriptor {
         message: Option<&Expr>,
         dialect: Dialect,
     ) -> CallResult {
-        let Object::Datagrams(socket, _) = &self.object else {
+        let Object::Datagrams(socket) = &self.object else {
             return fails("EBADF");
         };
-        if request.peek {
+        if request.peek && message.is_some() {
             return fails("EOPNOTSUPP");
+        }
+        if request.peek
+            && let Ok((len, _)) = socket.peek_from(&mut vec![0; request.len])
+        {
+            return Ok(CallOutcome::value(len as i64).into());
         }
         Ok(match socket.recv() {
             Ok(datagram) => {

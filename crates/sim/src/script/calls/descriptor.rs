@@ -21,8 +21,8 @@ pub(in crate::script) enum Object {
     Listener(ListenSocket),
     /// A connection.
     Stream(TcpStream),
-    /// A UDP socket, and the address to which it is connected.
-    Datagrams(UdpSocket, Option<SocketAddrV4>),
+    /// A UDP socket.
+    Datagrams(UdpSocket),
     /// A set of descriptors to wait for.
     Epoll(BTreeMap<i64, Interest>),
     /// A file, whose bytes are those that its reader expects.
@@ -77,8 +77,6 @@ pub(in crate::script) struct Descriptor {
     pub(super) keepalive_idle: Duration,
     /// TCP_CONGESTION, if it was set.
     pub(super) congestion: Option<CongestionControl>,
-    /// SO_LINGER: on, and for how many seconds.
-    pub(super) linger: Option<i64>,
     /// Bytes that were read, and written.
     pub(super) read: u64,
     pub(super) written: u64,
@@ -99,7 +97,6 @@ impl Descriptor {
             buffers: (None, None),
             keepalive_idle: Duration::ZERO,
             congestion: None,
-            linger: None,
             read: 0,
             written: 0,
             error_was_told: false,

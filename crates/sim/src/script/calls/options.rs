@@ -20,14 +20,13 @@ fn fails(errno: &'static str) -> CallResult {
 }
 
 /// Options that the runner's program may set, without an effect here: each with the reason.
-const WITHOUT_EFFECT: [(&str, &str); 9] = [
+const WITHOUT_EFFECT: [(&str, &str); 8] = [
     (
         "SO_REUSEADDR",
         "a port in TIME-WAIT may be listened on anyhow",
     ),
     ("SO_REUSEPORT", "one socket has each port"),
     ("SO_DEBUG", "it only writes a log"),
-    ("TCP_QUICKACK", "the stack decides it by itself"),
     ("SO_NOSIGPIPE", "no signal is sent"),
     ("SO_ZEROCOPY", "the calls that send look at it"),
     ("SO_MARK", "no route depends on it"),
@@ -42,7 +41,9 @@ const WITHOUT_EFFECT: [(&str, &str); 9] = [
 ];
 
 /// Options that [`TcpSocketOptions`](mbuma::TcpSocketOptions) has.
-pub(super) const OF_CONNECTION: [&str; 19] = [
+pub(super) const OF_CONNECTION: [&str; 21] = [
+    "SO_LINGER",
+    "TCP_QUICKACK",
     "SO_SNDBUF",
     "SO_RCVBUF",
     "TCP_LINGER2",
@@ -76,7 +77,12 @@ impl Sockets {
             let fields = args::structure(value, "the value of SO_LINGER")?;
             let on = args::int(args::field(fields, "onoff"), "onoff")?;
             let secs = args::int(args::field(fields, "linger"), "linger")?;
-            d.linger = (on != 0).then_some(secs);
+            // Without a value the option is off.
+            d.options.remove(&name);
+            if on != 0 {
+                d.options.insert(name.clone(), secs);
+            }
+            d.apply(&name, secs);
             return done(0);
         }
         if name == "TCP_CONGESTION" {

@@ -77,7 +77,7 @@ impl Sockets {
         d.bound = Some(addr);
         if let Object::FreshDatagrams = d.object {
             match stack.udp_bind(family.socket_addr(addr)) {
-                Ok(socket) => d.object = Object::Datagrams(socket, None),
+                Ok(socket) => d.object = Object::Datagrams(socket),
                 Err(error) => return fails(bind_errno(error)),
             }
             self.subject = Some(Subject::Datagrams {
@@ -172,19 +172,16 @@ impl Sockets {
         }
     }
 
-    /// Closes the descriptor; a connection with SO_LINGER of 0 s ends with a reset.
+    /// Closes the descriptor.
     pub(super) fn close(&mut self, args: &[Expr]) -> CallResult {
         let fd = args::int(args.first(), "a descriptor")?;
-        let Some(d) = self.table.remove(&fd) else {
+        if self.table.remove(&fd).is_none() {
             return fails("EBADF");
-        };
+        }
         for other in self.table.values_mut() {
             if let Object::Epoll(set) = &mut other.object {
                 set.remove(&fd);
             }
-        }
-        if let (Object::Stream(stream), Some(0)) = (&d.object, d.linger) {
-            stream.abort();
         }
         done(0)
     }
@@ -239,6 +236,10 @@ impl Descriptor {
             keepalive_interval: positive("TCP_KEEPINTVL").map(Duration::from_secs),
             keepalive_probes: small("TCP_KEEPCNT"),
             pacing_max: positive("SO_MAX_PACING_RATE"),
+            quick_ack: positive("TCP_QUICKACK").is_some(),
+            linger: get("SO_LINGER")
+                .and_then(|n| u64::try_from(n).ok())
+                .map(Duration::from_secs),
             fin_wait_2_timeout: positive("TCP_LINGER2").map(Duration::from_secs),
             send_buffer: self.buffers.0,
             recv_buffer: self.buffers.1,
@@ -282,6 +283,7 @@ pub(super) fn bind_errno(error: BindError) -> &'static str {
     match error {
         BindError::AddrInUse => "EADDRINUSE",
         BindError::NoFreePort => "EAGAIN",
+        BindError::NoRoute => "ENETUNREACH",
         _ => "EADDRNOTAVAIL",
     }
 }

@@ -27,6 +27,8 @@
 //! | `set_nonblocking` | none: [`send`](crate::TcpStream::send) and [`recv`](crate::TcpStream::recv) never wait, `.._blocking` and `.._async` do |
 //! | `copy_bidirectional` | [`TcpStream::relay`](crate::TcpStream::relay), then `wait_async` |
 //! | `UdpSocket::connect`, `send`, `recv` | [`connect`](crate::UdpSocket::connect), [`send_to_peer`](crate::UdpSocket::send_to_peer), [`recv_from`](crate::UdpSocket::recv_from) |
+//! | SO_REUSEPORT | [`Stack::tcp_listen_shared`](crate::Stack::tcp_listen_shared), [`Stack::udp_bind_shared`](crate::Stack::udp_bind_shared) |
+//! | `set_linger`, TCP_QUICKACK | [`TcpSocketOptions`](crate::TcpSocketOptions): `linger`, `quick_ack` |
 //! | `peek_from`, `set_recv_buffer_size` | the same; there is no send buffer |
 //! | UDP_SEGMENT, UDP_GRO | [`send_segmented`](crate::UdpSocket::send_segmented), [`set_recv_segmented`](crate::UdpSocket::set_recv_segmented) |
 //! | `join_multicast_v4`, `join_multicast_v6` | [`UdpSocket::join_group`](crate::UdpSocket::join_group) |

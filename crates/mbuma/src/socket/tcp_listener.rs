@@ -16,7 +16,7 @@ use crate::network;
 use crate::park::retry_within;
 use crate::stack::Stack;
 use crate::state::StackState;
-use crate::tcp::accept::AcceptQueue;
+use crate::tcp::accept::{AcceptQueue, SHARERS_MAX};
 use crate::tcp::pcb::Inpcb;
 use crate::tcp::reset::{self, EndReset};
 use crate::tcp::visit;
@@ -342,13 +342,55 @@ impl Stack {
         addr: impl IntoEndpoint,
         backlog: usize,
     ) -> Result<TcpListener, SocketError> {
+        self.tcp_listen_as(addr, backlog, false)
+    }
+
+    /// The same for a listener whose address and port other listeners may have too, up to 256, if they are made in this
+    /// way. Each client goes to one of them, by the hash of both addresses and ports: to the same one again, as long as
+    /// no listener comes or goes. Each has a backlog and half-open connections of its own, and should have the same
+    /// options as the others. The drop of one resets the connections that it has not accepted. Port 0 selects a port
+    /// that none listens on.
+    ///
+    /// ```
+    /// use mbuma::{Config, Stack};
+    ///
+    /// let stack = Stack::new(Config::from_system())?;
+    /// let listeners = [stack.tcp_listen_shared("127.0.0.1:80", 64)?, stack.tcp_listen_shared("127.0.0.1:80", 64)?];
+    /// let clients: Vec<_> = (0..64).map(|_| stack.tcp_connect("127.0.0.1:0", "127.0.0.1:80")).collect();
+    /// let accepted = listeners.map(|listener| std::iter::from_fn(|| listener.accept().ok()).count());
+    /// assert_eq!(accepted.iter().sum::<usize>(), clients.len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`tcp_listen`](Self::tcp_listen).
+    #[doc(alias = "SO_REUSEPORT")]
+    pub fn tcp_listen_shared(
+        &self,
+        addr: impl IntoEndpoint,
+        backlog: usize,
+    ) -> Result<TcpListener, SocketError> {
+        self.tcp_listen_as(addr, backlog, true)
+    }
+
+    fn tcp_listen_as(
+        &self,
+        addr: impl IntoEndpoint,
+        backlog: usize,
+        shared: bool,
+    ) -> Result<TcpListener, SocketError> {
         let addr = endpoint(addr)?;
         let queue = AcceptQueue::new(backlog, self.0.tcp.config.half_open_max);
         let _giant = self.0.enter_giant();
         if !addr.ip().is_unspecified() && !network::is_local(&self.0, addr.ip()) {
             return Err(SocketError::AddrNotAvailable);
         }
-        let add = |addr: &SocketAddr| self.0.tcp.listeners.add(*addr, &queue);
+        let listeners = &self.0.tcp.listeners;
+        let others = match addr.port() {
+            0 => 0,
+            _ => SHARERS_MAX - 1,
+        };
+        let add = |addr: &SocketAddr| listeners.add(*addr, &queue, shared, others);
         let added = match addr.port() {
             0 => self.free_ports(addr).find(add),
             _ => Some(addr).filter(add),

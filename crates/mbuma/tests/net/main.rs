@@ -64,6 +64,7 @@ mod router6;
 mod routes;
 mod segmented;
 mod shapes;
+mod shared_listeners;
 mod shared_ports;
 mod transport6;
 mod udp;

@@ -215,7 +215,27 @@ impl AcceptQueue {
     }
 }
 
-type ByAddr = HashMap<SocketAddr, Arc<AcceptQueue>, SeededState>;
+type ByAddr = HashMap<SocketAddr, PortListeners, SeededState>;
+
+/// The listeners of one address at most.
+pub(crate) const SHARERS_MAX: usize = 256;
+
+/// The listeners of one address: one, or several that share it.
+struct PortListeners {
+    shared: bool,
+    queues: Vec<Arc<AcceptQueue>>,
+}
+
+impl PortListeners {
+    /// The one that takes a flow: the same one as long as the listeners are the same.
+    fn of_flow(&self, ends: &Ends, hash: &SeededState) -> Option<&Arc<AcceptQueue>> {
+        let place = match self.queues.len() {
+            0 | 1 => 0,
+            len => ends.with_bytes(|bytes| hash.hash_bytes(bytes)) as usize % len,
+        };
+        self.queues.get(place)
+    }
+}
 
 /// All addresses of its version, with its port.
 fn any_of(addr: SocketAddr) -> SocketAddr {
@@ -250,12 +270,13 @@ impl Listeners {
         }
     }
 
-    /// The listener for `addr`, or one for its port on any of our addresses.
-    pub(crate) fn find(&self, addr: SocketAddr, ours: bool) -> Option<Arc<AcceptQueue>> {
-        let tables = self.tables.read();
+    /// The listener for the local address of this flow, or one for its port on any of our addresses.
+    pub(crate) fn find(&self, ends: &Ends, ours: bool) -> Option<Arc<AcceptQueue>> {
+        let (tables, addr) = (self.tables.read(), ends.local());
         let exact = tables.by_addr.get(&addr);
         let any = || ours.then(|| tables.by_addr.get(&any_of(addr))).flatten();
-        exact.or_else(any).map(Arc::clone)
+        let found = exact.or_else(any)?;
+        found.of_flow(ends, tables.by_addr.hasher()).map(Arc::clone)
     }
 
     /// The interceptor of an interface.
@@ -268,14 +289,24 @@ impl Listeners {
             .map(|(_, q)| Arc::clone(q))
     }
 
-    /// Adds a listener; false if the address is taken.
-    pub(crate) fn add(&self, addr: SocketAddr, queue: &Arc<AcceptQueue>) -> bool {
+    /// Adds a listener; false if the address is taken, by one that does not share it or by more than `others`.
+    pub(crate) fn add(
+        &self,
+        addr: SocketAddr,
+        queue: &Arc<AcceptQueue>,
+        shared: bool,
+        others: usize,
+    ) -> bool {
         let mut tables = self.tables.write();
-        if tables.by_addr.contains_key(&addr) {
-            return false;
+        let queues = Vec::new();
+        let none = || PortListeners { shared, queues };
+        let all = tables.by_addr.entry(addr).or_insert_with(none);
+        let shares = shared && all.shared && all.queues.len() <= others;
+        let added = all.queues.is_empty() || shares;
+        if added {
+            all.queues.push(Arc::clone(queue));
         }
-        tables.by_addr.insert(addr, Arc::clone(queue));
-        true
+        added
     }
 
     /// Adds an interceptor; false if the interface has one.
@@ -291,7 +322,10 @@ impl Listeners {
     /// Removes the addresses and interfaces that `queue` was added for.
     pub(crate) fn remove(&self, queue: &Arc<AcceptQueue>) {
         let mut tables = self.tables.write();
-        tables.by_addr.retain(|_, q| !Arc::ptr_eq(q, queue));
+        tables.by_addr.retain(|_, all| {
+            all.queues.retain(|q| !Arc::ptr_eq(q, queue));
+            !all.queues.is_empty()
+        });
         tables.interceptors.retain(|(_, q)| !Arc::ptr_eq(q, queue));
     }
 }

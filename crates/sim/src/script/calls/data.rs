@@ -330,14 +330,12 @@ impl Descriptor {
         if request.peek && message.is_some() {
             return fails("EOPNOTSUPP");
         }
-        if request.peek
-            && let Ok((len, _)) = socket.peek_from(&mut vec![0; request.len])
-        {
-            return Ok(CallOutcome::value(len as i64).into());
-        }
-        Ok(match socket.recv() {
-            Ok(datagram) => {
-                let len = datagram.payload.len();
+        let received = match request.peek {
+            true => (socket.peek_from(&mut vec![0; request.len])).map(|(len, _)| len),
+            false => socket.recv().map(|datagram| datagram.payload.len()),
+        };
+        Ok(match received {
+            Ok(len) => {
                 let mut outcome = CallOutcome::value(len.min(request.len) as i64);
                 if message.is_some() {
                     let cut = len > request.len;

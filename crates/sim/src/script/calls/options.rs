@@ -25,7 +25,7 @@ const WITHOUT_EFFECT: [(&str, &str); 8] = [
         "SO_REUSEADDR",
         "a port in TIME-WAIT may be listened on anyhow",
     ),
-    ("SO_REUSEPORT", "one socket has each port"),
+    ("SO_REUSEPORT", "the call that listens looks at it"),
     ("SO_DEBUG", "it only writes a log"),
     ("SO_NOSIGPIPE", "no signal is sent"),
     ("SO_ZEROCOPY", "the calls that send look at it"),

@@ -98,7 +98,13 @@ impl Sockets {
             (Object::Listener(_), _) => return done(0),
             (Object::Fresh, Some(addr)) => {
                 let backlog = usize::try_from(backlog).unwrap_or(0).max(1);
-                match stack.tcp_listen(family.socket_addr(addr), backlog) {
+                let addr = family.socket_addr(addr);
+                let shared = d.options.get("SO_REUSEPORT").is_some_and(|on| *on != 0);
+                let listener = match shared {
+                    true => stack.tcp_listen_shared(addr, backlog),
+                    false => stack.tcp_listen(addr, backlog),
+                };
+                match listener {
                     Ok(listener) => {
                         d.object = Object::Listener(ListenSocket::new(listener));
                         d.apply_to_listener();

@@ -157,7 +157,11 @@ fn check_file(complaints: &mut Vec<String>, file: &str, text: &str) {
             "{file}: its tests are built for models too; see CONTRIBUTING, Tests"
         ));
     }
-    if !text.starts_with("//!") && !text.is_empty() && !file.ends_with("tests.rs") {
+    // The head of a published crate is its README.
+    let has_head = ["//!", "#![doc = include_str!("]
+        .iter()
+        .any(|head| text.starts_with(head));
+    if !has_head && !text.is_empty() && !file.ends_with("tests.rs") {
         complaints.push(format!(
             "{file}: no head: say in a first comment what the file is"
         ));

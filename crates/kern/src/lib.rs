@@ -1,6 +1,4 @@
-//! kern is the small kernel that the rest of mbuma stands on: the services that a BSD stack takes from
-//! its operating system, as a library that keeps no globals and starts no threads.
-//!
+#![doc = include_str!("../README.md")]
 //! No module here knows of packets. Time, randomness, wakeups and CPU ids come in through these
 //! types, so that the crates above run unchanged in production, in the simulator and in tests.
 //!

@@ -1,4 +1,5 @@
-//! Network buffers: packets as chains of small fixed-size mbufs, their bytes inside or shared.
+#![doc = include_str!("../README.md")]
+//! # The types
 //!
 //! ```text
 //!   Packet
@@ -12,9 +13,6 @@
 //!                         refs = 2               refs = 2             of the connection
 //! ```
 //!
-//! Mbufs have one size and are allocated fast; headers are prepended and trimmed without moving data; and data moves by
-//! reference: a TCP segment shares its data with the send buffer, so that a retransmission copies no data.
-//!
 //! | type | is | freed by |
 //! |---|---|---|
 //! | [`Packet`] | a chain with a packet header | dropping it |
@@ -25,24 +23,6 @@
 //! | [`Cursor`], [`ChainWriter`] | a place in a chain to read or append at | nothing: they borrow |
 //! | a [`Tag`] | a small value of any type that goes with a packet's header | its packet |
 //! | [`MbufPool`] | the zones that all of this comes from | its last handle and its last mbuf |
-//!
-//! # Example
-//! ```
-//! use mbuf::{Chain, Live, MbufPool, Packet, PoolConfig};
-//!
-//! let pool = MbufPool::new(PoolConfig::default())?;
-//! // A send buffer with data, and a packet that shows 100 bytes of it.
-//! let mut sndbuf = Chain::from_slice(&pool, &[7; 5000])?;
-//! let mut packet = Packet::before_chain(&pool, sndbuf.share(1000, 100)?)?;
-//! packet.prepend(20)?.fill(0); // a header
-//! assert_eq!(packet.len(), 120);
-//!
-//! // The packet is sent and freed; the data stays until it is acknowledged.
-//! drop(packet);
-//! sndbuf.trim_front(5000);
-//! assert_eq!(pool.live(), Live::NONE);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
 //!
 //! `cargo run -p mbuma-mbuf --example packet` builds a packet, shares, splits and frees it, prints the buffers in use
 //! after each step, and then the text of `netstat -m`.

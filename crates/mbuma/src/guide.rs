@@ -57,7 +57,8 @@
 //!
 //! # Two stacks over an epair
 //! With [`Input::Direct`](crate::device::epair::Input) the thread that sends also runs the input of the other stack, so
-//! these examples need no other thread. Each one begins with these lines, which it does not show.
+//! these examples need no other thread. An end that is dropped takes its interface out of the stack, so a program keeps
+//! both. Each example begins with these lines, which it does not show.
 //! ```
 //! use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
 //! use mbuma::{Config, IfConfig, Stack};

@@ -1,33 +1,6 @@
-//! A multi-processor network stack, built the BSD way: mbufs on a slab allocator, fine-grained
-//! locks, direct dispatch, data moved by reference.
-//!
-//! # An echo server
-//! ```no_run
-//! use mbuma::{Runtime, Tap};
-//!
-//! fn main() -> mbuma::Result<()> {
-//!     let runtime = Runtime::new()?;
-//!     let stack = runtime.stack().build()?;
-//!     let tap = stack.add_interface(Tap::open("tap0")?);
-//!     tap.addr("192.0.2.2/24".parse()?)
-//!         .default_route([192, 0, 2, 1].into())
-//!         .up()?;
-//!     for stream in stack.listen("192.0.2.2:7")?.incoming() {
-//!         let (mut reader, mut writer) = stream?.split();
-//!         std::thread::spawn(move || std::io::copy(&mut reader, &mut writer));
-//!     }
-//!     Ok(())
-//! }
-//! ```
-//! A worker for each CPU drives the stack. Each queue of the TAP has a worker, offloads are agreed on with the kernel,
-//! and the halves of a connection are std's `Read` and `Write`. `examples/echo.rs` is the same, with the commands to
-//! try it.
-//!
-//! Tasks use the same sockets with the methods `poll_..` and `.._async`, on any runtime. With the feature `tokio`
-//! connections implement its `AsyncRead` and `AsyncWrite`.
-//!
-//! The [guide] has an example for each common task: UDP, futures and tokio, a device of your own, TLS, files, splices;
-//! and the rules for units, timeouts and errors.
+#![doc = include_str!("../README.md")]
+//! `examples/echo.rs` is that server with the commands to try it. The [guide] has an example for each common task: UDP,
+//! futures and tokio, a device of your own, TLS, files, splices; and the rules for units, timeouts and errors.
 //!
 //! # Layers
 //! ```text

@@ -1,7 +1,16 @@
-//! The Universal Memory Allocator: items of one size, made on one CPU and freed on another.
+#![doc = include_str!("../README.md")]
+//! # Where to begin
 //!
-//! A *zone* hands out items of one layout. Ask it for an item, and this is the way it comes;
-//! freed, it goes the same way back:
+//! [`Zone`] for items of a type; [`RawZone`] for raw items, optionally with reference counts beside them;
+//! [`RawZoneRef`] if an item must find its zone by eight bytes; [`Reclaimer`] to have memory given back.
+#![cfg_attr(
+    feature = "extras",
+    doc = "[`ObjectZone`] for objects that stay built while they are free (feature `extras`)."
+)]
+//!
+//! # The way of an item
+//!
+//! This is the way on which an item comes; freed, it goes the same way back:
 //!
 //! ```text
 //!   alloc                free
@@ -59,35 +68,6 @@
 //! - A thread that dies, sleeps or is starved keeps no items: caches belong to CPUs, and other
 //!   threads can empty them. 256 threads cache as much as 2 do.
 //! - A zone lives as long as its handles and its items, whichever is longer.
-//!
-//! # Where to begin
-//!
-//! [`Zone`] for items of a type; [`RawZone`] for raw items, optionally with reference counts beside them;
-//! [`RawZoneRef`] if an item must find its zone by eight bytes; [`Reclaimer`] to have memory given back.
-#![cfg_attr(
-    feature = "extras",
-    doc = "[`ObjectZone`] for objects that stay built while they are free (feature `extras`)."
-)]
-//!
-//! ```
-//! use uma::{AllocError, Zone};
-//!
-//! #[derive(Debug)]
-//! struct Connection { port: u16 }
-//!
-//! let connections = Zone::<Connection>::build(Zone::<Connection>::builder("connection").limit(2))?;
-//! let a = connections.alloc(Connection { port: 80 })?;
-//! let b = connections.alloc(Connection { port: 443 })?;
-//! assert_eq!(connections.alloc(Connection { port: 22 }).unwrap_err(), AllocError::Limit);
-//!
-//! // Made here, dropped there: its bucket travels back by way of the depot.
-//! std::thread::spawn(move || assert_eq!(a.port, 80)).join().unwrap();
-//! assert_eq!(b.port, 443);
-//! assert_eq!(connections.raw().live(), 1);
-//!
-//! println!("{}\n{}", uma::ZoneStats::header(), connections.stats());
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
 //!
 //! # Features of a zone
 //!

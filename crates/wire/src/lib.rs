@@ -1,4 +1,5 @@
-//! Protocol headers as types: parse and emit on byte slices, without allocation.
+#![doc = include_str!("../README.md")]
+//! # The headers
 //!
 //! | file | header | bytes | sources |
 //! |---|---|---|---|

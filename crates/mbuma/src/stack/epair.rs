@@ -33,7 +33,8 @@ impl Attachment for StackInterface {
 impl EpairEnd {
     /// Attaches this end to a stack, where `input` takes in arriving packets. An attached end moves: packets that wait
     /// in its former stack are dropped and counted there. The end keeps its Ethernet address, which the first stack may
-    /// have drawn, unless `config` has another. So neighbours do not notice the move.
+    /// have drawn, unless `config` has another. So neighbours do not notice the move. The program keeps the end:
+    /// dropping it detaches it, and the interface is gone with its addresses.
     ///
     /// # Errors
     /// As for [`Stack::attach`]. The end is then attached to nothing.

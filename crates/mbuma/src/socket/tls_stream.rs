@@ -43,8 +43,8 @@ pub struct TlsStream {
     about: TlsAbout,
 }
 
-/// The results of the handshake, besides keys (RFC 8446 section 4).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The results of the handshake, besides keys (RFC 8446 section 4). `Debug` shows the lengths of certificates.
+#[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsAbout {
     /// The protocol above (RFC 7301).
@@ -52,6 +52,11 @@ pub struct TlsAbout {
     /// The certificates that the peer showed, its own first, in DER. The handshake's configuration has judged them.
     pub peer_certificates: Vec<Vec<u8>>,
 }
+
+kern::impl_debug!(TlsAbout |this|
+    alpn: this.alpn.as_deref().map(String::from_utf8_lossy),
+    peer_certificates: this.peer_certificates.iter().map(Vec::len).collect::<Vec<_>>(),
+);
 
 impl TlsStream {
     /// Goes over to TLS, both directions at once: what is in the receive buffer is the peer's first records, and what

@@ -80,7 +80,7 @@ fn read(text: &str) -> Option<Job> {
         return None;
     };
     Some(Job {
-        case: case.parse().ok()?,
+        case: Case::ALL.into_iter().find(|one| one.name() == case)?,
         design: design.to_owned(),
         size: size.parse().ok()?,
         megabytes: megabytes.parse().ok()?,

@@ -3,6 +3,7 @@
 //! Source: seed 003.
 
 use super::Case;
+use crate::harness::choice::about;
 use crate::report::{Claim, Experiment, Finding, Rows, Shape, Verdict};
 
 /// `cargo lab epair`.
@@ -36,10 +37,7 @@ pub(crate) static EXPERIMENT: Experiment = Experiment {
         "--wakeups 1000000 --seconds-per-case 20 --reps 11 --pages 2000",
     ],
     seconds: [3, 60, 400],
-    about: |case| {
-        let case = Case::ALL.into_iter().find(|one| one.name() == case);
-        case.map_or_else(String::new, |case| case.about().to_owned())
-    },
+    about: |case| about(&Case::ALL, case),
     shows: |_| true,
     shape: |case| match case {
         "stream" => Shape::Bars,

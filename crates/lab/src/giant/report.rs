@@ -3,6 +3,7 @@
 //! Source: seed 002.
 
 use super::Case;
+use crate::harness::choice::about;
 use crate::report::{Claim, Experiment, Finding, Rows, Shape};
 
 /// `cargo lab giant`.
@@ -29,10 +30,7 @@ pub(crate) static EXPERIMENT: Experiment = Experiment {
         "--reps 31 --seconds-per-case 1.5",
     ],
     seconds: [3, 60, 300],
-    about: |case| {
-        let case = Case::ALL.into_iter().find(|one| one.name() == case);
-        case.map_or_else(String::new, |case| case.about().to_owned())
-    },
+    about: |case| about(&Case::ALL, case),
     shows: |row| {
         let hidden = ["p99", "switches", "lock-waits"];
         !row.measure.as_deref().is_some_and(|m| hidden.contains(&m))

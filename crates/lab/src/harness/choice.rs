@@ -31,6 +31,12 @@ macro_rules! listed {
 }
 pub(crate) use listed;
 
+/// The line about the one of this name; nothing, if there is none.
+pub(crate) fn about(all: &[impl Listed], name: &str) -> String {
+    let one = all.iter().find(|one| one.name() == name);
+    one.map_or_else(String::new, Listed::about)
+}
+
 /// Whose design it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {

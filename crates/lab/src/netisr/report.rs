@@ -3,6 +3,7 @@
 //! Source: seed 002.
 
 use super::CASES;
+use crate::harness::choice::about;
 use crate::report::{Claim, Experiment, Finding, Rows, Shape};
 
 /// `cargo lab netisr`.
@@ -31,10 +32,7 @@ pub(crate) static EXPERIMENT: Experiment = Experiment {
         "--seconds-per-case 10 --reps 21",
     ],
     seconds: [5, 120, 600],
-    about: |case| {
-        let case = CASES.into_iter().find(|one| one.name == case);
-        case.map_or_else(String::new, |case| case.about.to_owned())
-    },
+    about: |case| about(&CASES, case),
     shows: |row| row.measure.as_deref() != Some("lost"),
     shape: |_| Shape::Bars,
 };

@@ -3,6 +3,7 @@
 //! Source: seed 000.
 
 use super::cases::Case;
+use crate::harness::choice::about;
 use crate::report::{Claim, Experiment, Finding, Rows, Shape};
 
 /// `cargo lab refs`.
@@ -34,10 +35,7 @@ pub(crate) static EXPERIMENT: Experiment = Experiment {
         "--reps 31 --seconds-per-case 1.5",
     ],
     seconds: [4, 60, 300],
-    about: |case| {
-        case.parse::<Case>()
-            .map_or_else(|()| String::new(), |case| case.about().to_owned())
-    },
+    about: |case| about(&Case::ALL, case),
     shows: |_| true,
     shape: |_| Shape::Bars,
 };

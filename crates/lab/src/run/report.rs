@@ -2,7 +2,8 @@
 //!
 //! Source: issue 2, its targets.
 
-use super::case::{Case, Job};
+use super::case::{CASES, Case, Job};
+use crate::harness::choice::about;
 use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Rows, Shape};
 
 /// `cargo lab run`.
@@ -41,7 +42,7 @@ pub(crate) static EXPERIMENT: Experiment = Experiment {
         "--reps 11 --seconds-per-case 22",
     ],
     seconds: [10, 600, 3000],
-    about: |case| Case::find(case).map_or_else(String::new, ToString::to_string),
+    about: |case| about(CASES, case),
     shows: |_| true,
     shape: |case| match Case::find(case).map(|case| case.job) {
         Some(Job::RoundTrips { .. }) => Shape::Grid,

@@ -3,6 +3,7 @@
 //! Source: seed 001.
 
 use super::CASES;
+use crate::harness::choice::about;
 use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Rows, Shape};
 
 /// `cargo lab sendfile`.
@@ -28,10 +29,7 @@ pub(crate) static EXPERIMENT: Experiment = Experiment {
         "--reps 61 --seconds-per-case 12",
     ],
     seconds: [4, 25, 120],
-    about: |case| {
-        let case = CASES.iter().find(|one| one.name == case);
-        case.map_or_else(String::new, ToString::to_string)
-    },
+    about: |case| about(&CASES, case),
     shows: |_| true,
     shape: |_| Shape::Bars,
 };

@@ -2,7 +2,8 @@
 //!
 //! Source: seed 001.
 
-use super::case::Case;
+use super::case::CASES;
+use crate::harness::choice::about;
 use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Rows, Shape};
 
 /// `cargo lab serve`.
@@ -37,7 +38,7 @@ pub(crate) static EXPERIMENT: Experiment = Experiment {
         "--reps 7 --seconds-per-case 14",
     ],
     seconds: [15, 280, 1200],
-    about: |case| Case::find(case).map_or_else(String::new, ToString::to_string),
+    about: |case| about(CASES, case),
     shows: |row| row.measure.as_deref() != Some("p50"),
     shape: |_| Shape::Bars,
 };

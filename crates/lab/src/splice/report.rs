@@ -3,6 +3,7 @@
 //! Source: seed 000.
 
 use super::CASES;
+use crate::harness::choice::about;
 use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Rows, Shape};
 
 /// `cargo lab splice`.
@@ -31,10 +32,7 @@ pub(crate) static EXPERIMENT: Experiment = Experiment {
         "--reps 11 --seconds-per-case 11",
     ],
     seconds: [8, 90, 400],
-    about: |case| {
-        let case = CASES.iter().find(|one| one.name == case);
-        case.map_or_else(String::new, ToString::to_string)
-    },
+    about: |case| about(CASES, case),
     shows: |_| true,
     shape: |_| Shape::Bars,
 };

@@ -3,6 +3,7 @@
 //! Source: issue 5, its targets.
 
 use super::CASES;
+use crate::harness::choice::about;
 use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Rows, Shape};
 
 /// `cargo lab unix`.
@@ -32,10 +33,7 @@ pub(crate) static EXPERIMENT: Experiment = Experiment {
         "--reps 31 --seconds-per-case 10",
     ],
     seconds: [4, 60, 300],
-    about: |case| {
-        let case = CASES.iter().find(|one| one.name == case);
-        case.map_or_else(String::new, ToString::to_string)
-    },
+    about: |case| about(CASES, case),
     shows: |_| true,
     shape: |_| Shape::Bars,
 };

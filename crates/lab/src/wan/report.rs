@@ -1,6 +1,7 @@
 //! The text, cases and claims of this experiment in the report.
 
 use super::path::{PATHS, Path};
+use crate::harness::choice::about;
 use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Rows, Shape};
 
 /// `cargo lab wan`.
@@ -34,10 +35,7 @@ pub(crate) static EXPERIMENT: Experiment = Experiment {
         "--reps 5 --seconds-per-case 150",
     ],
     seconds: [15, 3200, 18000],
-    about: |case| {
-        let path = PATHS.iter().find(|path| path.name == case);
-        path.map_or_else(String::new, ToString::to_string)
-    },
+    about: |case| about(PATHS, case),
     shows: |_| true,
     shape: |_| Shape::Bars,
 };

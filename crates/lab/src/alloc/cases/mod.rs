@@ -11,7 +11,6 @@ pub(crate) mod spike;
 pub(crate) mod threads;
 
 use std::fmt;
-use std::str::FromStr;
 
 /// A case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,16 +122,5 @@ impl Case {
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-impl FromStr for Case {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL
-            .into_iter()
-            .find(|case| case.name() == text)
-            .ok_or(())
     }
 }

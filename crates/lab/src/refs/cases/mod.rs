@@ -12,7 +12,6 @@ use super::design::{Design, Shape};
 use std::fmt;
 use std::hint;
 use std::mem::ManuallyDrop;
-use std::str::FromStr;
 
 /// A case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,17 +98,6 @@ impl Case {
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-impl FromStr for Case {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL
-            .into_iter()
-            .find(|case| case.name() == text)
-            .ok_or(())
     }
 }
 

@@ -184,17 +184,19 @@ impl Bench {
         }
         all
     }
+}
 
-    /// All sockets are closed: nothing is left.
-    fn done(mut self) {
+/// At the end all sockets are closed: nothing is left.
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
         self.net.heal();
         self.net.run_for(Duration::from_secs(200));
         for &node in &self.nodes {
-            assert_eq!(
-                self.net.at(node).pool().live(),
-                Live::NONE,
-                "buffers are left"
-            );
+            let live = self.net.at(node).pool().live();
+            assert_eq!(live, Live::NONE, "buffers are left");
         }
     }
 }
@@ -208,7 +210,6 @@ fn on_chain(test: impl FnOnce(&mut Bench, Chain)) {
     let mut b = Bench::new(1, 0.0);
     let chain = b.chain(PROXY);
     test(&mut b, chain);
-    b.done();
 }
 
 fn splice_of(chain: &Chain, options: SpliceOptions) -> Splice {
@@ -242,8 +243,6 @@ fn every_byte_is_moved_and_no_program_is_woken_for_it() {
         assert_eq!(outcome(&splice), (3_000_001, SpliceEnd::Eof));
         assert_eq!(before_end, 0, "seed {seed}");
         assert!(calls.0.load(Relaxed) >= 2, "both learn of the end");
-        drop((splice, chain));
-        b.done();
     }
 }
 
@@ -280,8 +279,6 @@ fn a_relay_moves_both_ways() {
         let ends = relay.wait_blocking(Some(Duration::ZERO));
         let ends = ends.expect("both have ended").map(|o| o.end);
         assert_eq!(ends, [SpliceEnd::Eof; 2]);
-        drop((relay, client, server));
-        b.done();
     }
 }
 
@@ -311,8 +308,6 @@ fn a_relay_is_not_idle_while_one_direction_moves() {
     let ends = ends.expect("it has ended").map(|outcome| outcome.end);
     assert!(ends.contains(&SpliceEnd::Idle), "{ends:?}");
     assert_eq!(relay.moved(), [7, 10]);
-    drop((relay, client, server));
-    b.done();
 }
 
 #[test]
@@ -343,8 +338,6 @@ fn the_maximum_is_exact() {
             b.read(&chain.source) == sent[max as usize..],
             "the rest is the program's"
         );
-        drop((splice, chain));
-        b.done();
     }
 }
 
@@ -496,11 +489,9 @@ fn an_echo_of_its_own_is_no_loop() {
     // Breaks when a connection can't be spliced to itself: the shortest echo server.
     let mut b = Bench::new(1, 0.0);
     let (client, served) = b.connect(CLIENT, SERVER);
-    let echo = splice(&served, &served, PLAIN).expect("the client does not echo");
+    let _echo = splice(&served, &served, PLAIN).expect("the client does not echo");
     let sent = pattern(200_000);
     assert!(b.transfer(&client, &client, &sent) == sent);
-    drop((echo, client, served));
-    b.done();
 }
 
 #[test]
@@ -514,14 +505,12 @@ fn a_loop_is_refused() {
         Some(SpliceError::Loop),
         "what one receives the other sends to it"
     );
-    let echo = splice(&one, &one, PLAIN).expect("the other does not echo yet");
+    let _echo = splice(&one, &one, PLAIN).expect("the other does not echo yet");
     let loop_of_two = splice(&other, &other, PLAIN);
     assert_eq!(loop_of_two.err(), Some(SpliceError::Loop));
     other.send(b"there and back").expect("room");
     b.run(10);
     assert_eq!(b.read(&other), b"there and back");
-    drop((echo, one, other));
-    b.done();
 }
 
 #[test]
@@ -539,8 +528,6 @@ fn two_stacks_of_a_process_are_spliced() {
         let sent = pattern(1_000_000);
         assert!(b.transfer(&chain.client, &chain.server, &sent) == sent);
         assert_eq!(outcome(&splice), (1_000_000, SpliceEnd::Eof));
-        drop((splice, chain));
-        b.done();
     }
 }
 
@@ -549,7 +536,7 @@ fn the_tail_of_a_move_is_not_held_back() {
     // Breaks when a splice says that more follows and the sink waits for it: short replies then take 200 ms (dae#1115).
     let mut b = Bench::new(0, 0.0);
     let chain = b.chain(PROXY);
-    let splice = splice_of(&chain, PLAIN);
+    let _splice = splice_of(&chain, PLAIN);
     for len in [1, 10, 1460, 1461, 3000] {
         let sent = pattern(len);
         chain.client.send(&sent).expect("room");
@@ -566,8 +553,6 @@ fn the_tail_of_a_move_is_not_held_back() {
     }
     b.run(6);
     assert_eq!(b.read(&chain.server), b"abcde");
-    drop((splice, chain));
-    b.done();
 }
 
 #[test]
@@ -596,8 +581,6 @@ fn a_sink_that_was_full_is_found_again() {
     }
     assert!(received == sent, "{} of {}", received.len(), sent.len());
     assert_eq!(splice.moved(), 200_000);
-    drop((splice, chain));
-    b.done();
 }
 
 #[test]
@@ -621,8 +604,6 @@ fn a_splice_may_be_made_before_its_ends_are_connected() {
     client.shutdown(Shutdown::Write);
     b.run(50);
     assert_eq!(outcome(&splice), (11, SpliceEnd::Eof));
-    drop((splice, client, source, sink, server, listener));
-    b.done();
 }
 
 #[test]
@@ -644,8 +625,6 @@ fn a_splice_may_be_made_again_and_counts_anew() {
         assert_eq!(outcome(&splice), (4, SpliceEnd::Max), "round {round}");
         assert_eq!(b.read(&chain.server), b"0123");
     }
-    drop(chain);
-    b.done();
 }
 
 #[test]
@@ -653,12 +632,10 @@ fn urgent_data_is_moved_in_its_place() {
     // Breaks when a byte of urgent data is lost, or comes twice, or out of its place (OpenBSD's oobinline tests).
     let mut b = Bench::new(5, 0.0);
     let chain = b.chain(PROXY);
-    let splice = splice_of(&chain, PLAIN);
+    let _splice = splice_of(&chain, PLAIN);
     chain.client.send(b"before ").expect("room");
     chain.client.send_urgent(b"!").expect("room");
     chain.client.send(b" after").expect("room");
     b.run(100);
     assert_eq!(b.read(&chain.server), b"before ! after");
-    drop((splice, chain));
-    b.done();
 }

@@ -145,7 +145,6 @@ fn on_each_kind(mut test: impl FnMut(&mut Bench, Row)) {
         let mut b = Bench::new(1, 0.0);
         let row = Row::new(&mut b, kind);
         test(&mut b, row);
-        b.done();
     }
 }
 
@@ -361,7 +360,7 @@ fn rights_end_the_splice_and_stay_for_the_program() {
         let splice = row.splice(PLAIN);
         let stack = b.net.at(b.nodes[PROXY]);
         let bytes = Mbufs::from_slice(stack.pool(), b"with").expect("buffers");
-        let (passed, kept) = stack.unix().pair();
+        let (passed, _kept) = stack.unix().pair();
         let (Unix(writer), Unix(source)) = (&row.writer, &row.source) else {
             panic!("a UNIX-domain source");
         };
@@ -375,8 +374,6 @@ fn rights_end_the_splice_and_stay_for_the_program() {
         let received = received.expect("it is not the end");
         assert_eq!(received.data.to_vec(), b"with");
         assert_eq!(received.rights.len(), 1);
-        drop((splice, received, row, kept));
-        b.done();
     }
 }
 
@@ -407,7 +404,6 @@ fn a_relay_moves_both_ways() {
         drop((relay, writer, reader));
         // A TCP connection that has ended waits once more.
         b.run(1000);
-        b.done();
     }
 }
 
@@ -433,7 +429,6 @@ fn rights_end_a_relay_and_the_program_gets_them() {
         (b"with".to_vec(), 1)
     );
     drop((received, source, sink, pair.0, other.1, kept));
-    b.done();
 }
 
 #[test]
@@ -468,11 +463,9 @@ fn a_loop_is_refused() {
     drop(echo);
     // Over a TCP connection of the stack with itself, and back over the pair.
     let (tcp, its_peer) = tcp_pair(b.connect(PROXY, PROXY));
-    let out = splice(other.endpoint(), tcp.endpoint(), PLAIN).expect("it leads away");
+    let _out = splice(other.endpoint(), tcp.endpoint(), PLAIN).expect("it leads away");
     let back = splice(its_peer.endpoint(), one.endpoint(), PLAIN);
     assert_eq!(back.err(), Some(SpliceError::Loop));
-    drop((out, one, other, tcp, its_peer));
-    b.done();
 }
 
 #[test]
@@ -498,8 +491,6 @@ fn a_row_of_splices_needs_no_deep_stack() {
         first.shutdown(Shutdown::Write);
         assert_eq!(last.read(), None);
         assert!(row.iter().all(|s| outcome(s) == (15, SpliceEnd::Eof)));
-        drop((row, pairs));
-        b.done();
     }
 }
 
@@ -525,8 +516,6 @@ fn two_stacks_of_a_process_are_spliced() {
     assert!(row.transfer(&mut b, &sent) == sent);
     row.writer.shutdown(Shutdown::Write);
     assert_eq!(outcome(&splice), (700_001, SpliceEnd::Eof));
-    drop((splice, row));
-    b.done();
 }
 
 #[test]

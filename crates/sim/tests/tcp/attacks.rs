@@ -77,7 +77,7 @@ fn inject(count: u32, seed: u64) {
     let acknowledgement = hand.ack(&answer);
     b.say(&acknowledgement);
     assert_eq!(stream.info().send_queue, 0);
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn acknowledgements_of_single_bytes_open_no_larger_window() {
     }
     let grown = stream.info().cwnd - before;
     assert!(grown <= 200, "{grown} bytes for 200");
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn acknowledgements_of_the_future_open_no_window() {
     let info = stream.info();
     assert_eq!((info.cwnd, info.send_queue), (before, queued));
     assert!(answers <= 10, "{answers} answers");
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn duplicates_that_answer_no_segment_open_no_window() {
         b.say(&hand.segment(ACK));
     }
     assert_eq!(b.seen().len(), 5, "after {before}");
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn partial_acknowledgements_of_single_bytes_get_no_segment_each() {
         sent += b.seen().iter().map(|s| s.data.len()).sum::<usize>();
     }
     assert_eq!(sent, 3 * MSS, "a byte for each that was acknowledged");
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn false_and_repeated_blocks_empty_no_pipe() {
     // No time passes: each byte of the peer's window goes once, and if blocks make it look lost, once more.
     assert!(out <= 2 * 65_535, "{out} bytes were sent");
     assert_eq!(stream.state(), State::Established);
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -241,5 +241,4 @@ fn segments_to_nowhere_are_answered_one_by_one_and_remembered_by_none() {
         assert!(answers.iter().all(|s| s.flags.contains(RST)));
     }
     assert_eq!(b.stack().stats().tcp.connections, 0);
-    b.finish();
 }

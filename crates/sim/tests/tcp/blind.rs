@@ -70,7 +70,6 @@ fn a_syn_on_a_connection_is_questioned() {
         };
         b.say(&restarted);
         assert_eq!(stream.state(), State::Closed);
-        b.drop_and_finish(stream);
     });
 }
 
@@ -147,7 +146,6 @@ fn data_beyond_the_window_is_not_kept() {
     }
     assert_eq!(read(&stream).len(), 4096);
     stream.abort();
-    b.finish();
 }
 
 #[test]
@@ -185,8 +183,6 @@ fn a_flood_of_syns_keeps_what_is_established() {
     b.seen();
     b.say(&hand.data(b"still here"));
     assert_eq!(read(&stream), b"still here");
-    drop((stream, listener));
-    b.finish();
 }
 
 #[test]
@@ -232,8 +228,6 @@ fn a_flood_of_syns_keeps_no_client_out() {
         // All that is left is given up after a minute.
         b.run(secs(70));
         assert_eq!(b.stack().stats().tcp.connections, 0);
-        drop(listener);
-        b.finish();
     }
 }
 
@@ -270,8 +264,6 @@ fn who_completes_when_the_backlog_is_full_comes_again() {
     let data = one.data(b"hello");
     b.say(&data);
     assert_eq!(read(&first), b"hello");
-    drop((first, second, listener));
-    b.finish();
 }
 
 #[test]
@@ -280,7 +272,7 @@ fn acknowledgements_out_of_the_window_are_answered_a_few_times_a_second() {
     // forged byte can bring about, would then answer each other's answers for ever.
     for outside in [-100_i32, 3_000_000] {
         let mut b = Bench::new();
-        let (hand, stream) = b.active();
+        let (hand, _stream) = b.active();
         let stray = Segment {
             seq: SeqNum(hand.snd.0.wrapping_add_signed(outside)),
             ..hand.segment(ACK)
@@ -292,7 +284,6 @@ fn acknowledgements_out_of_the_window_are_answered_a_few_times_a_second() {
         b.run(secs(1));
         b.say(&stray);
         assert_eq!(b.one().ack, hand.snd, "a second later again");
-        b.drop_and_finish(stream);
     }
 }
 
@@ -314,7 +305,6 @@ fn a_reset_at_the_right_edge_of_the_window_gets_no_answer() {
     b.say(&inside);
     assert_eq!(b.one().flags, ACK, "a challenge");
     assert_eq!(stream.state(), State::Established);
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -337,5 +327,4 @@ fn an_acknowledgement_below_the_window_moves_nothing() {
     let sent: usize = b.seen().iter().map(|s| s.data.len()).sum();
     assert!(sent >= 2 * MSS, "the window is what it was: {sent}");
     stream.abort();
-    b.drop_and_finish(stream);
 }

@@ -29,7 +29,6 @@ fn we_close_first_and_the_peer_goes_on_for_a_while() {
         assert_eq!(b.one().ack, hand.snd);
         assert_eq!(stream.state(), State::TimeWait);
         assert_end(&stream);
-        b.drop_and_finish(stream);
     });
 }
 
@@ -53,7 +52,6 @@ fn the_last_data_have_the_fin() {
         b.say(&hand.fin());
         assert_eq!(b.one().ack, hand.snd);
         drop((back, stack));
-        b.drop_and_finish(stream);
     });
 }
 
@@ -87,7 +85,6 @@ fn the_peer_closes_first_and_we_go_on_for_a_while() {
                 .is_empty()
         );
         assert_eq!(b.stack().stats().tcp.connections, 0);
-        b.drop_and_finish(stream);
     });
 }
 
@@ -103,7 +100,6 @@ fn both_close_at_once() {
         assert_eq!(b.one().ack, hand.snd);
         b.say(&hand.ack(&ours));
         assert_eq!(stream.state(), State::TimeWait);
-        b.drop_and_finish(stream);
     });
 }
 
@@ -116,7 +112,6 @@ fn a_fin_that_acknowledges_ours_leads_straight_to_time_wait() {
         hand.rcv = b.one().end();
         b.say(&hand.fin());
         assert_eq!(stream.state(), State::TimeWait);
-        b.drop_and_finish(stream);
     });
 }
 
@@ -132,7 +127,6 @@ fn a_fin_waits_for_data_that_is_missing() {
         b.say(&data);
         assert_eq!(read(&stream), b"late");
         assert_eq!(stream.state(), State::CloseWait);
-        b.drop_and_finish(stream);
     });
 }
 
@@ -191,7 +185,6 @@ fn a_repeated_fin_begins_time_wait_anew() {
         assert_eq!(stream.state(), State::TimeWait);
         b.run(secs(11));
         assert_eq!(stream.state(), State::Closed);
-        b.drop_and_finish(stream);
     });
 }
 
@@ -231,8 +224,6 @@ fn a_newer_syn_takes_the_place_of_a_time_wait() {
         b.say(&hand.segment(ACK));
         let second = listener.accept().expect("the new connection");
         assert_eq!(second.state(), State::Established);
-        drop((stream, second, listener));
-        b.finish();
     });
 }
 
@@ -251,7 +242,6 @@ fn an_orphan_does_not_wait_in_fin_wait_2_for_ever() {
     assert_eq!(b.stack().stats().tcp.connections, 1);
     b.run(secs(2));
     assert_eq!(b.stack().stats().tcp.connections, 0);
-    b.finish();
 }
 
 #[test]
@@ -265,7 +255,6 @@ fn an_owner_may_wait_in_fin_wait_2_as_long_as_it_likes() {
     b.run(secs(3600));
     b.say(&hand.data(b"at last"));
     assert_eq!(read(&stream), b"at last");
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -285,7 +274,6 @@ fn data_for_an_orphan_is_answered_with_a_reset() {
             "or the peer does not believe it (RFC 5961 3.2)"
         );
         assert_eq!(b.stack().stats().tcp.connections, 0);
-        b.finish();
     });
 }
 
@@ -308,7 +296,6 @@ fn data_beside_a_syn_that_crosses_that_of_an_orphan_is_answered_with_a_reset() {
     b.say(&hand.segment(ACK));
     assert!(b.one().has(RST));
     assert_eq!(b.stack().stats().tcp.connections, 0);
-    b.finish();
 }
 
 #[test]
@@ -323,7 +310,6 @@ fn dropping_a_stream_with_unread_data_resets_it() {
         let rst = b.one();
         assert!(rst.has(RST));
         assert_eq!(rst.seq, hand.rcv);
-        b.finish();
     });
 }
 
@@ -365,7 +351,6 @@ fn abort_resets_from_every_state() {
         assert_eq!(b.seen().iter().any(|s| s.has(RST)), tells, "{state:?}");
         assert_eq!(stream.recv_chain(1).err(), Some(SocketError::Closed));
         assert_eq!(b.stack().stats().tcp.connections, 0, "{state:?}");
-        b.drop_and_finish(stream);
     }
 }
 
@@ -381,7 +366,6 @@ fn a_reset_is_believed_in_every_state() {
         assert_eq!(stream.send(b"x").err(), Some(SocketError::Reset));
         assert_eq!(stream.recv_chain(1).err(), Some(SocketError::Reset));
         b.nothing();
-        b.drop_and_finish(stream);
     });
     // Half-open: the listener's user never hears of it.
     let mut b = Bench::new();
@@ -392,8 +376,6 @@ fn a_reset_is_believed_in_every_state() {
     b.say(&hand.segment(RST));
     assert!(listener.accept().is_err());
     assert_eq!(b.stack().stats().tcp.connections, 0);
-    drop(listener);
-    b.finish();
 }
 
 #[test]
@@ -472,7 +454,6 @@ fn the_fin_of_an_orphan_does_not_wait_for_ever_at_a_closed_window() {
         }
     }
     assert_eq!(b.stack().stats().tcp.timed_out, 1);
-    b.finish();
 }
 
 #[test]
@@ -490,7 +471,6 @@ fn a_silent_peer_is_given_up_and_told() {
     let rst = seen.last().expect("a reset at last");
     assert!(rst.has(RST));
     assert_eq!(rst.seq, hand.rcv + 6);
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -515,7 +495,6 @@ fn old_segments_do_not_disturb_a_connection() {
         });
         b.run(ms(0));
         assert_eq!(read(&stream), b"firstsecond");
-        b.drop_and_finish(stream);
     });
 }
 
@@ -536,7 +515,6 @@ fn a_fin_that_comes_twice_at_once_does_not_get_around_the_bound_of_time_wait() {
         b.seen();
     }
     assert_eq!(b.stack().stats().tcp.connections, 2);
-    b.finish();
 }
 
 #[test]
@@ -559,7 +537,6 @@ fn who_reads_no_more_acknowledges_all_the_same() {
         b.say(&fin);
         assert_eq!(stream.state(), State::CloseWait);
         assert_eq!(b.seen().pop().expect("the FIN's").ack, fin.end());
-        b.drop_and_finish(stream);
     });
 }
 
@@ -585,5 +562,4 @@ fn closing_the_reading_side_opens_the_window_for_good() {
         let answer = b.seen().pop().expect("an acknowledgement");
         assert_eq!((answer.ack, answer.window), (hand.snd, whole));
     }
-    b.drop_and_finish(stream);
 }

@@ -247,13 +247,6 @@ impl Bench {
         hand
     }
 
-    /// Ends a test whose connection is open: aborts it, and then as [`Bench::finish`].
-    #[track_caller]
-    pub fn abort_and_finish(self, stream: TcpStream) {
-        stream.abort();
-        self.drop_and_finish(stream);
-    }
-
     /// Gives the stream bytes to send, and runs all events that follow at once.
     #[track_caller]
     pub fn send(&mut self, stream: &TcpStream, bytes: &[u8]) {
@@ -266,19 +259,14 @@ impl Bench {
         stream.shutdown(std::net::Shutdown::Write);
         self.run(ms(0));
     }
+}
 
-    /// Ends a test that drops its connection: takes what the stack sends for that, and then as [`Bench::finish`].
-    #[track_caller]
-    pub fn drop_and_finish(mut self, stream: TcpStream) {
-        drop(stream);
-        self.run(ms(0));
-        self.seen();
-        self.finish();
-    }
-
-    /// Ends the test: once nothing is in use any more, nothing is left.
-    #[track_caller]
-    pub fn finish(mut self) {
+/// At the end of a test, once nothing is in use any more, nothing is left.
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
         // Longer than any connection is kept whose peer is silent.
         self.run(secs(3600));
         let stats = self.stack().stats();

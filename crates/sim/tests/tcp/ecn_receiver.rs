@@ -37,7 +37,7 @@ fn marked(segment: Segment) -> Segment {
 fn a_mark_is_echoed_until_the_sender_says_that_it_knows() {
     // RFC 3168 6.1.3: breaks when a mark is not echoed at once, on acknowledgements and data, until CWR; or after it.
     let mut b = Bench::new();
-    let (mut hand, listener, stream) = agreed(&mut b);
+    let (mut hand, _listener, stream) = agreed(&mut b);
     let data = hand.data(b"x");
     b.say(&marked(data));
     assert_eq!(b.one().flags, ACK | ECE);
@@ -55,15 +55,13 @@ fn a_mark_is_echoed_until_the_sender_says_that_it_knows() {
     });
     b.run(ms(50));
     assert_eq!(b.one().flags, ACK);
-    drop((stream, listener));
-    b.finish();
 }
 
 #[test]
 fn marks_outside_of_the_window_and_on_old_data_are_not_echoed() {
     // RFC 3168 6.1.3 and 6.1.5: breaks when a forged or repeated segment slows the sender down.
     let mut b = Bench::new();
-    let (mut hand, listener, stream) = agreed(&mut b);
+    let (mut hand, _listener, _stream) = agreed(&mut b);
     let data = hand.data(b"x");
     b.say(&data);
     b.run(ms(50));
@@ -77,8 +75,6 @@ fn marks_outside_of_the_window_and_on_old_data_are_not_echoed() {
         b.run(ms(50));
         assert!(b.seen().iter().all(|s| s.flags == ACK));
     }
-    drop((stream, listener));
-    b.finish();
 }
 
 #[test]
@@ -91,7 +87,7 @@ fn without_an_agreement_marks_mean_nothing() {
     b.say(&marked(data));
     b.run(ms(50));
     assert_eq!(b.one().flags, ACK);
-    b.drop_and_finish(stream);
+    drop((stream, b));
 
     let mut b = Bench::tuned(|c| c.tcp.ecn = EcnMode::Off);
     let listener = b
@@ -103,7 +99,6 @@ fn without_an_agreement_marks_mean_nothing() {
     drop(listener);
     b.run(ms(0));
     b.seen();
-    b.finish();
 }
 
 #[test]
@@ -111,7 +106,7 @@ fn an_offer_that_gets_no_answer_is_not_made_again() {
     // RFC 3168 6.1.1.1: breaks when a middlebox that drops SYNs with the bits keeps every connection out; or when ECN
     // is used though one SYN went without it.
     let mut b = Bench::tuned(|c| c.tcp.ecn = EcnMode::Offer);
-    let stream = b.connect();
+    let _stream = b.connect();
     let first = b.one();
     assert_eq!(first.flags, SYN | ECE | CWR);
     b.run(secs(1));
@@ -125,7 +120,6 @@ fn an_offer_that_gets_no_answer_is_not_made_again() {
     b.say(&marked(data));
     b.run(ms(50));
     assert_eq!(b.one().flags, ACK);
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -147,7 +141,6 @@ fn a_program_chooses_ecn_for_its_own_connections() {
         b.run(ms(0));
         assert_eq!(b.one().flags, offered, "{stacks:?}");
         stream.expect("a route").abort();
-        b.finish();
     }
     for (stacks, own, answer) in [
         (EcnMode::Off, EcnMode::Accept, SYN | ACK | ECE),
@@ -163,7 +156,6 @@ fn a_program_chooses_ecn_for_its_own_connections() {
         drop(listener);
         b.run(ms(0));
         b.seen();
-        b.finish();
     }
 }
 
@@ -188,7 +180,6 @@ fn an_acknowledgement_alone_tells_how_the_syn_ack_arrived() {
     assert_eq!((code.flags, code.data.len()), (ACK | CWR, 0));
     assert_eq!(data.data, b"early");
     b.say(&hand.ack(data));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -225,5 +216,5 @@ fn after_an_offer_that_failed_the_next_connection_makes_none_for_a_while() {
     });
     b.say(&hand.segment(SYN | ACK));
     b.seen();
-    b.abort_and_finish(third);
+    third.abort();
 }

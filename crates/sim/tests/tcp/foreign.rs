@@ -33,7 +33,6 @@ fn a_fin_beyond_the_window_does_not_end_the_stream() {
     b.say(&last);
     assert_eq!(stream.state(), State::CloseWait);
     assert_eq!(read(&stream), whole[4096..]);
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -55,7 +54,6 @@ fn a_fin_on_repeated_data_counts_only_where_it_is() {
         b.say(&data_at(&hand, start, ACK | FIN, b"abcdefghi"));
         assert_eq!(stream.state(), State::CloseWait);
         assert_eq!(b.seen().pop().expect("the FIN's").ack, hand.snd + 1);
-        b.drop_and_finish(stream);
     });
 }
 
@@ -84,7 +82,6 @@ fn an_acknowledgement_at_the_right_edge_counts_in_spite_of_a_hole() {
     b.nothing();
     b.say(&lost);
     assert_eq!(read(&stream).len(), 4 * MSS);
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -109,7 +106,6 @@ fn a_delayed_acknowledgement_is_not_delayed_again() {
         b.run(ms(30));
     }
     assert_eq!(times_ms(&b.seen(), start), [40, 100]);
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -130,7 +126,6 @@ fn what_was_sent_again_gives_no_sample() {
     b.say(&hand.ack(&seen[9]));
     assert_eq!(stream.info().send_queue, 0);
     assert_eq!(stream.info().rtt, known);
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -160,7 +155,6 @@ fn what_is_sent_behind_a_repair_gives_no_sample() {
     assert_eq!(stream.info().rtt, known);
     stream.abort();
     b.run(ms(0));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -177,5 +171,4 @@ fn a_small_loss_leaves_a_slow_start_of_two_segments() {
     assert_eq!(stream.info().cwnd, MSS as u32, "the loss window");
     b.say(&hand.ack(&seen[0]));
     assert_eq!(stream.info().cwnd, MSS as u32 + 100, "slow start");
-    b.drop_and_finish(stream);
 }

@@ -55,8 +55,6 @@ fn a_lost_syn_ack_leaves_slow_start_as_it_is() {
     b.say(&hand.segment(ACK));
     assert_eq!(flight(&mut b), 20 * MSS, "slow start doubles the window");
     stream.abort();
-    drop((stream, listener));
-    b.finish();
 }
 
 #[test]
@@ -68,8 +66,6 @@ fn after_several_lost_syns_the_window_begins_with_one_segment() {
     b.send(&stream, &bytes(20_000));
     assert_eq!(flight(&mut b), MSS);
     stream.abort();
-    drop((stream, listener));
-    b.finish();
 }
 
 #[test]
@@ -83,8 +79,6 @@ fn the_initial_window_has_a_bound_in_bytes() {
     b.send(&stream, &bytes(100_000));
     assert_eq!(flight(&mut b), 2 * 8960);
     stream.abort();
-    drop((stream, listener));
-    b.finish();
 }
 
 #[test]
@@ -93,7 +87,6 @@ fn the_acknowledgement_of_the_syn_opens_no_window() {
     let mut b = Bench::tuned(|config| config.tcp.initial_window = 1);
     let (_, stream) = b.passive();
     assert_eq!(stream.info().cwnd, MSS as u32);
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -132,7 +125,6 @@ fn unacceptable_segments_are_answered_in_syn_received() {
     assert_eq!(stream.state(), State::Established);
     drop((stream, listener));
     b.seen();
-    b.finish();
 }
 
 #[test]
@@ -154,7 +146,6 @@ fn no_window_update_follows_the_handshake() {
     assert!(u32::from(ack.window) << 5 > 900_000, "{ack}");
     drop((listener.accept().expect("established"), listener));
     b.seen();
-    b.finish();
 }
 
 #[test]
@@ -193,7 +184,6 @@ fn a_tiny_mss_is_not_believed() {
             stream.abort();
             drop((stream, listener));
             b.run(ms(1));
-            b.finish();
         }
     }
 }

@@ -73,8 +73,6 @@ fn a_syn_without_a_way_back_opens_nothing() {
                 .iter()
                 .any(|(reason, n)| reason.name() == "tcp_no_route_back" && *n == 1)
         );
-        drop(interceptor);
-        b.finish();
     });
 }
 
@@ -122,8 +120,6 @@ fn a_held_syn_is_answered_late() {
             (data.data.as_slice(), data.src),
             (&b"from beyond"[..], hand.us)
         );
-        drop((stream, interceptor));
-        b.finish();
     });
 }
 
@@ -164,8 +160,6 @@ fn a_refusal_by_reset_is_believable() {
         drop(incoming);
         b.run(ms(0));
         assert_eq!(b.one().ack, hand.snd + 1);
-        drop(interceptor);
-        b.finish();
     });
 }
 
@@ -204,8 +198,6 @@ fn a_refusal_by_icmp_quotes_the_syn() {
             hand.snd.0.to_be_bytes(),
             "RFC 5927 4.1: its sequence number"
         );
-        drop(interceptor);
-        b.finish();
     }
 }
 
@@ -217,8 +209,6 @@ fn silence_is_a_refusal_too() {
     incoming.refuse(Refusal::Ignore);
     b.run(secs(10));
     b.nothing();
-    drop(interceptor);
-    b.finish();
 }
 
 #[test]
@@ -237,8 +227,6 @@ fn a_guest_that_gives_up_is_noticed() {
         assert!(incoming.accept().is_err());
         b.run(ms(0));
         b.nothing();
-        drop(interceptor);
-        b.finish();
     });
 }
 
@@ -280,8 +268,6 @@ fn a_held_syn_that_comes_again_counts_for_ecn() {
                 assert!(incoming.is_gone());
             }
         }
-        drop(interceptor);
-        b.finish();
     });
 }
 
@@ -298,8 +284,6 @@ fn too_many_undecided_ones_wait_outside() {
     }
     b.nothing();
     assert_eq!(std::iter::from_fn(|| interceptor.next()).count(), 4);
-    drop(interceptor);
-    b.finish();
 }
 
 #[test]
@@ -310,23 +294,19 @@ fn a_listener_goes_before_the_interceptor() {
     b.dial(5000, wire::TcpOptions::default());
     assert!(listener.accept().is_ok());
     assert!(interceptor.next().is_none());
-    drop((listener, interceptor));
-    b.finish();
 }
 
 #[test]
 fn a_connection_can_be_made_from_a_foreign_address() {
     // Breaks when published ports can't show the guest the real address of its client.
-    let (mut b, interceptor) = gateway(Shape::Cluster);
+    let (mut b, _interceptor) = gateway(Shape::Cluster);
     let client = beyond(50_000);
     let to = them(PORT);
-    let stream = b
+    let _stream = b
         .stack()
         .tcp_connect(client, to)
         .expect("any address will do");
     b.run(ms(0));
     let syn = b.one();
     assert_eq!((syn.flags, syn.src, syn.dst), (SYN, client, to));
-    drop((stream, interceptor));
-    b.finish();
 }

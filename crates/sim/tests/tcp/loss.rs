@@ -100,7 +100,7 @@ fn an_ambiguous_acknowledgement_keeps_the_timeout_backed_off() {
 fn three_duplicates_repair_a_loss_at_once() {
     // RFC 5681 3.2: breaks when a single loss waits for the timer, or two duplicates are enough.
     each_shape(|mut b| {
-        let (mut hand, stream, seen) = ten_under_way(&mut b);
+        let (mut hand, _stream, seen) = ten_under_way(&mut b);
         b.say(&hand.ack(&seen[0]));
         b.seen();
         let dup = hand.segment(ACK);
@@ -117,7 +117,6 @@ fn three_duplicates_repair_a_loss_at_once() {
         b.nothing();
         let stats = b.stack().stats().tcp;
         assert_eq!((stats.fast_retransmits, stats.timeouts), (1, 0));
-        b.drop_and_finish(stream);
     });
 }
 
@@ -143,7 +142,8 @@ fn the_first_two_duplicates_let_new_segments_out() {
     hand.rcv += 12 * MSS as u32;
     b.say(&hand.segment(ACK));
     assert_eq!(b.seen().len(), 5);
-    b.abort_and_finish(stream);
+    stream.abort();
+    drop((stream, b));
 
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
@@ -153,14 +153,14 @@ fn the_first_two_duplicates_let_new_segments_out() {
     assert_eq!(b.seen().len(), 3, "the peer's window");
     b.say(&hand.segment(ACK));
     b.nothing();
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
 fn a_partial_acknowledgement_repairs_the_next_hole() {
     // RFC 6582 3.2 step 3: breaks when the second loss of a window waits for three more duplicates.
     let mut b = Bench::new();
-    let (mut hand, stream, seen) = ten_under_way(&mut b);
+    let (mut hand, _stream, seen) = ten_under_way(&mut b);
     b.say(&hand.ack(&seen[0]));
     for _ in 0..3 {
         b.say(&hand.segment(ACK));
@@ -174,7 +174,6 @@ fn a_partial_acknowledgement_repairs_the_next_hole() {
     b.say(&hand.ack(&seen[9]));
     b.nothing();
     assert_eq!(b.stack().stats().tcp.fast_retransmits, 1, "one recovery");
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -214,7 +213,7 @@ fn duplicates_inflate_the_window_while_a_loss_is_repaired() {
 fn after_a_timeout_duplicates_of_old_segments_mean_nothing() {
     // RFC 6582 4: breaks when what is sent again after a timeout causes another repair.
     let mut b = Bench::new();
-    let (mut hand, stream, seen) = ten_under_way(&mut b);
+    let (mut hand, _stream, seen) = ten_under_way(&mut b);
     b.run(ms(250));
     assert_eq!(
         b.one().seq,
@@ -228,7 +227,6 @@ fn after_a_timeout_duplicates_of_old_segments_mean_nothing() {
     }
     assert_eq!(b.stack().stats().tcp.fast_retransmits, 0);
     b.say(&hand.ack(&seen[9]));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -305,7 +303,6 @@ fn a_burst_of_losses_ends_in_a_clear_error_or_everything() {
         false => SocketError::TimedOut,
     };
     assert_eq!(stream.error(), Some(expected));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -326,7 +323,6 @@ fn a_fin_that_comes_too_early_gets_a_duplicate_acknowledgement() {
     b.run(ms(0));
     let fin = b.one();
     b.say(&hand.ack(&fin));
-    b.finish();
 }
 
 #[test]
@@ -358,5 +354,5 @@ fn after_a_timeout_bbr_goes_on_with_the_window_before_it() {
         after >= before && before > 8 * MSS as u32,
         "{before} -> {after}"
     );
-    b.abort_and_finish(stream);
+    stream.abort();
 }

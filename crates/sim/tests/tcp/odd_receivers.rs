@@ -22,7 +22,7 @@ fn a_repair_that_is_lost_twice_is_repaired_a_third_time() {
     }
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.timeouts, stats.fast_retransmits), (0, 1));
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -70,7 +70,6 @@ fn a_window_that_shrinks_in_mid_recovery_delays_and_loses_nothing() {
         b.say(&hand.segment(ACK));
     }
     assert_eq!(stream.info().send_queue, 0, "all arrived");
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -93,7 +92,6 @@ fn a_receiver_that_reports_only_the_newest_block_is_repaired() {
     assert_eq!(again, [seen[0].seq, seen[5].seq]);
     b.say(&hand.ack(&seen[9]));
     assert_eq!(b.stack().stats().tcp.timeouts, 0);
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -140,5 +138,5 @@ fn an_hour_of_little_data_leads_to_no_burst_and_to_no_small_window() {
         flight = sent.len();
     }
     assert!(stream.info().cwnd >= cwnd);
-    b.abort_and_finish(stream);
+    stream.abort();
 }

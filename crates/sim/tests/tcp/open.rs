@@ -27,7 +27,6 @@ fn the_stack_connects() {
         let ack = b.one();
         assert_eq!((ack.flags, ack.seq, ack.ack), (ACK, syn.seq + 1, hand.snd));
         assert_eq!(stream.state(), State::Established);
-        b.drop_and_finish(stream);
     });
 }
 
@@ -84,8 +83,6 @@ fn the_stack_accepts() {
             .expect("established by the data's acknowledgement");
         assert_eq!(stream.peer_addr(), hand.them);
         assert_eq!(read(&stream), b"hello");
-        drop((stream, listener));
-        b.finish();
     });
 }
 
@@ -113,7 +110,6 @@ fn no_connection_is_opened_to_an_address_that_is_no_hosts() {
         assert_eq!(opened.err(), Some(SocketError::Unreachable), "{to}");
     }
     assert!(b.seen().is_empty());
-    b.finish();
 }
 
 #[test]
@@ -137,14 +133,13 @@ fn the_syn_is_repeated_with_back_off_and_then_given_up() {
     assert!(seen.iter().all(|s| s.flags == SYN && s.seq == seen[0].seq));
     assert_eq!(stream.error(), Some(SocketError::TimedOut));
     assert_eq!(stream.state(), State::Closed);
-    b.drop_and_finish(stream);
 }
 
 #[test]
 fn the_answer_to_a_syn_is_repeated_with_back_off() {
     // Breaks when a listener forgets a half-open connection, or keeps it for ever.
     let mut b = Bench::new();
-    let listener = b.stack().tcp_listen(us(PORT), 1).expect("free");
+    let _listener = b.stack().tcp_listen(us(PORT), 1).expect("free");
     let start = b.net.now();
     b.say(&Hand::from_port(5000).segment(SYN));
     b.run(secs(100));
@@ -155,8 +150,6 @@ fn the_answer_to_a_syn_is_repeated_with_back_off() {
     // Its place in the backlog is free again.
     b.say(&Hand::from_port(5001).segment(SYN));
     assert_eq!(b.one().flags, SYN | ACK);
-    drop(listener);
-    b.finish();
 }
 
 #[test]
@@ -199,7 +192,6 @@ fn a_connection_is_refused_by_a_reset() {
         assert_eq!(stream.recv_chain(1).err(), Some(SocketError::Refused));
         drop(stream);
         b.nothing();
-        b.finish();
     });
 }
 
@@ -227,7 +219,6 @@ fn a_connection_is_refused_by_icmp() {
         b.net.complain(b.peer, &syn, kind, [0; 4]);
         b.run(ms(0));
         assert_eq!(stream.error(), Some(error), "{kind:?}");
-        b.drop_and_finish(stream);
     }
 }
 
@@ -243,8 +234,6 @@ fn an_error_about_a_policy_ends_an_attempt_to_connect() {
         b.net.complain(b.peer, &syn, kind, [0; 4]);
         b.run(ms(0));
         assert_eq!(stream.error(), Some(SocketError::Prohibited), "{kind:?}");
-        drop(stream);
-        b.finish();
     }
 }
 
@@ -263,7 +252,6 @@ fn a_soft_error_does_not_end_an_attempt_to_connect() {
         assert_eq!(stream.state(), State::SynSent, "{kind:?}");
         b.run(secs(200));
         assert_eq!(stream.error(), Some(SocketError::Unreachable));
-        b.drop_and_finish(stream);
     }
 }
 
@@ -280,7 +268,6 @@ fn an_established_connection_survives_icmp() {
     b.run(ms(0));
     assert_eq!(stream.state(), State::Established);
     b.say(&hand.ack(&data));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -300,7 +287,6 @@ fn both_ends_open_at_once() {
         hand.snd += 1;
         b.say(&hand.data(b"both"));
         assert_eq!(read(&stream), b"both");
-        b.drop_and_finish(stream);
     });
 }
 
@@ -363,7 +349,6 @@ fn a_syn_to_a_closed_port_gets_a_believable_reset() {
         assert_eq!((rst.flags, rst.seq.0), (RST, 77));
         b.say(&hand.segment(RST));
         b.nothing();
-        b.finish();
     });
 }
 
@@ -382,8 +367,6 @@ fn a_listener_wants_a_syn() {
         b.say(&hand.segment(RST | SYN));
         b.nothing();
         assert_eq!(b.stack().stats().tcp.connections, 0);
-        drop(listener);
-        b.finish();
     });
 }
 
@@ -411,8 +394,6 @@ fn a_full_backlog_stays_silent() {
             .iter()
             .any(|(reason, n)| reason.name() == "tcp_listen_overflow" && *n == 1)
     );
-    drop((accepted, listener));
-    b.finish();
 }
 
 #[test]
@@ -433,7 +414,6 @@ fn a_full_table_takes_no_connection_until_one_ends() {
     assert_eq!(b.stack().stats().tcp.connections, 2);
     drop(listener);
     b.run(ms(0));
-    b.finish();
 }
 
 #[test]
@@ -447,7 +427,6 @@ fn a_dropped_listener_resets_connections_that_wait() {
     let rst = b.one();
     assert!(rst.has(RST));
     assert_eq!(rst.seq, hand.rcv);
-    b.finish();
 }
 
 #[test]
@@ -523,7 +502,6 @@ fn ports_of_one_destination_tell_nothing_of_another() {
     assert!([one, other, next].iter().all(|port| *port >= 49_152));
     assert_ne!(one, next);
     assert!((other - one).abs() > 2, "{one}, {other}");
-    b.finish();
 }
 
 #[test]
@@ -562,7 +540,6 @@ fn what_is_written_before_the_handshake_is_sent_after_it() {
         let last = seen.last().expect("there is data");
         assert!(last.has(FIN));
         assert_eq!(stream.state(), State::FinWait1);
-        b.drop_and_finish(stream);
     });
 }
 
@@ -572,7 +549,6 @@ fn a_stream_dropped_before_the_handshake_leaves_nothing() {
     let mut b = Bench::new();
     drop(b.connect());
     assert_eq!(b.stack().stats().tcp.connections, 0);
-    b.finish();
 }
 
 #[test]
@@ -582,7 +558,7 @@ fn the_segment_size_that_we_offer_is_our_own() {
     for theirs in [None, Some(0), Some(300), Some(u16::MAX)] {
         let mut b = Bench::new();
         let addr = us(PORT);
-        let listener = b.stack().tcp_listen(addr, 1).expect("the port is free");
+        let _listener = b.stack().tcp_listen(addr, 1).expect("the port is free");
         let options = TcpOptions {
             mss: theirs,
             ..TcpOptions::default()
@@ -594,7 +570,5 @@ fn the_segment_size_that_we_offer_is_our_own() {
         };
         b.say(&syn);
         assert_eq!(b.one().options.mss, Some(MSS as u16), "{theirs:?}");
-        drop(listener);
-        b.finish();
     }
 }

@@ -53,7 +53,6 @@ fn the_oldest_orphan_makes_room() {
     assert_eq!((stats.connections, stats.orphans_reset), (4, 6));
     let oldest: Vec<_> = hands[..6].iter().map(|hand| hand.them).collect();
     assert_eq!(reset, oldest);
-    b.finish();
 }
 
 #[test]
@@ -72,7 +71,6 @@ fn orphans_leave_a_quarter_of_the_buffers() {
     let left = b.stack().pool().headroom().left;
     // The pool is asked for one in sixteen.
     assert!(left + 17 * SMALL >= CLUSTERS / 4, "{left}");
-    b.finish();
 }
 
 /// How long an orphan lives whose peer takes `bytes` each time, and has room for as many; and whether it was given up.
@@ -95,7 +93,7 @@ fn lives(every: u64, bytes: u16) -> (u64, bool) {
     let given_up = b.stack().stats().tcp.timed_out == 1;
     let lived = (b.net.now() - start).as_secs();
     b.seen();
-    b.finish();
+    drop(b);
     (lived, given_up)
 }
 

@@ -57,7 +57,7 @@ fn a_window_leaves_over_half_a_round_trip_in_slow_start() {
     assert!((22..=27).contains(&half), "{half}");
     b.run(ms(5));
     assert_eq!(5 + half + full(&mut b), 44, "the peer's whole window");
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn acknowledgements_do_not_wait_for_their_turn() {
     let seen = b.seen();
     let told = seen.iter().any(|s| s.data.is_empty() && s.ack == hand.snd);
     assert!(told, "{}", show(&seen));
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_program_bounds_the_rate_of_a_connection() {
     }
     let fair = 2 * RATE as usize;
     assert!((fair * 95 / 100..fair + 3 * MSS).contains(&sent), "{sent}");
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -142,5 +142,5 @@ fn probes_of_a_closed_window_are_no_measure_of_the_path() {
     }
     let after = stream.info().pacing_rate.expect("paced");
     assert!(after >= before / 2, "{before} -> {after}");
-    b.abort_and_finish(stream);
+    stream.abort();
 }

@@ -41,7 +41,7 @@ fn a_smaller_path_sends_smaller_segments_at_once() {
     // RFC 1191: breaks when a path with a smaller MTU swallows the connection; RFC 5927: or when an error about a
     // segment that is not in flight is believed.
     let mut b = Bench::new();
-    let (mut hand, stream, seen) = ten_under_way(&mut b);
+    let (mut hand, _stream, seen) = ten_under_way(&mut b);
     let forged = Segment {
         seq: seen[0].seq - 10_000,
         ..seen[0].clone()
@@ -56,7 +56,6 @@ fn a_smaller_path_sends_smaller_segments_at_once() {
     );
     assert_eq!(again[0].seq, seen[0].seq);
     b.say(&hand.ack(&seen[9]));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -72,7 +71,6 @@ fn a_report_with_nothing_in_flight_is_forged() {
     };
     assert!(reported(&mut b, &next, small()).is_empty());
     assert_eq!(stream.info().mss, MSS as u32);
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -103,7 +101,6 @@ fn a_report_about_a_size_that_passed_waits_for_the_loss() {
         assert_eq!(stream.info().mss, small_mss() as u32);
         b.say(&hand.ack(&seen[9]));
     }
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -117,7 +114,6 @@ fn a_report_about_a_packet_that_would_have_passed_is_forged() {
     assert!(reported(&mut b, &passing, small()).is_empty());
     assert_eq!(stream.info().mss, MSS as u32);
     b.say(&hand.ack(&passing));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -139,7 +135,6 @@ fn the_interfaces_mtu_is_tried_again_after_ten_minutes() {
     let large = b.one();
     assert_eq!(large.data.len(), MSS);
     b.say(&hand.ack(&large));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -162,7 +157,7 @@ fn a_programs_limit_of_segments_outlives_a_report() {
     assert!(!later.is_empty());
     let longest = later.iter().map(|s| s.data.len()).max();
     assert_eq!(longest, Some(limit as usize), "{}", show(&later));
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -178,7 +173,6 @@ fn a_path_below_296_bytes_gets_segments_that_may_be_fragmented() {
     assert_eq!(stream.info().mss, 256);
     assert!(!again.is_empty() && again.iter().all(|s| !s.df));
     b.say(&hand.ack(&seen[9]));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -192,5 +186,4 @@ fn a_router_that_names_no_mtu_leads_to_the_next_smaller_link() {
     reported(&mut b, &seen[0], 0);
     assert_eq!(stream.info().mss, 1492 - 40);
     b.say(&hand.ack(&seen[9]));
-    b.drop_and_finish(stream);
 }

@@ -36,7 +36,6 @@ fn single_bytes_in_order_pin_little() {
         let want: Vec<u8> = (0..BYTES).map(|n| n as u8).collect();
         assert_eq!(read(&stream), want);
         assert_eq!(stream.info().recv_pinned, 0);
-        b.drop_and_finish(stream);
     });
 }
 
@@ -58,7 +57,6 @@ fn single_bytes_behind_a_gap_pin_little() {
         check(&info, 2);
         let want: Vec<u8> = (0..BYTES).map(|n| n as u8).collect();
         assert_eq!(read(&stream), want);
-        b.drop_and_finish(stream);
     });
 }
 
@@ -86,7 +84,6 @@ fn single_bytes_between_gaps_pin_an_mbuf_each() {
         assert_eq!(read(&stream), want);
         let info = stream.info();
         assert_eq!((info.recv_pinned, info.reass_pinned), (0, 0));
-        b.drop_and_finish(stream);
     });
 }
 
@@ -102,5 +99,4 @@ fn segments_that_fill_their_clusters_are_not_copied() {
     }
     assert_eq!(b.stack().pool().stats().bytes_copied, copied);
     assert_eq!(read(&stream), sent);
-    b.drop_and_finish(stream);
 }

@@ -26,5 +26,5 @@ fn a_recovery_sends_half_of_what_arrives() {
         !info.in_recovery || info.cwnd <= ssthresh + MSS as u32,
         "{info:?}"
     );
-    b.abort_and_finish(stream);
+    stream.abort();
 }

@@ -13,7 +13,7 @@ fn what_one_segment_overtook_is_lost_after_a_quarter_of_a_round_trip() {
     // RFC 8985 6.2 step 5: breaks when a flight too short for three reports waits for the timer, or reordering of a few
     // milliseconds looks like a loss.
     let mut b = Bench::new();
-    let (mut hand, stream, seen) = under_way(&mut b, 2, 0);
+    let (mut hand, _stream, seen) = under_way(&mut b, 2, 0);
     b.say(&with_blocks(&hand, &[span(&seen, 1, 2)]));
     b.run(ms(12));
     b.nothing();
@@ -21,7 +21,6 @@ fn what_one_segment_overtook_is_lost_after_a_quarter_of_a_round_trip() {
     assert_eq!(b.one().seq, seen[0].seq, "12.5 ms of 50");
     b.say(&hand.ack(&seen[1]));
     assert_eq!(b.stack().stats().tcp.timeouts, 0);
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -46,7 +45,7 @@ fn a_repair_that_is_lost_is_repaired() {
     b.say(&with_blocks(&hand, &[(seen[1].seq, last.end())]));
     assert_eq!(stream.info().ssthresh, Some(two_losses));
     assert_eq!(b.stack().stats().tcp.timeouts, 0);
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 /// The station has reported that the first segment is missing, and the only repair of it is under way.
@@ -75,7 +74,6 @@ fn a_repair_that_is_lost_with_all_behind_it_is_repeated_after_two_round_trips() 
     assert!(info.ssthresh < before && !info.in_recovery, "{info:?}");
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.tail_loss_probes, stats.timeouts), (1, 0));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -93,14 +91,14 @@ fn a_repair_is_repeated_once_without_a_measured_round_trip() {
         "the timer's second time is twice its first"
     );
     assert_eq!(b.stack().stats().tcp.timeouts, 2);
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
 fn the_repeated_repair_tells_of_the_others() {
     // RFC 8985 6.2: breaks when each of several lost repairs waits for a probe or a timer of its own.
     let mut b = Bench::new();
-    let (mut hand, stream, seen) = under_way(&mut b, 10, 0);
+    let (mut hand, _stream, seen) = under_way(&mut b, 10, 0);
     b.say(&with_blocks(&hand, &[span(&seen, 2, 10)]));
     let repairs: Vec<_> = b.seen().iter().map(|s| s.seq).collect();
     assert_eq!(repairs, [seen[0].seq, seen[1].seq]);
@@ -112,7 +110,6 @@ fn the_repeated_repair_tells_of_the_others() {
     b.say(&hand.ack(&seen[9]));
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.tail_loss_probes, stats.timeouts), (1, 0));
-    b.drop_and_finish(stream);
 }
 
 /// A connection with timestamps to a station 50 ms away, with `count` segments under way for 50 ms.
@@ -171,7 +168,6 @@ fn a_repair_that_was_late_costs_no_window() {
     let info = stream.info();
     assert_eq!((info.ssthresh, info.in_recovery), (before, false));
     assert_eq!(b.stack().stats().tcp.timeouts, 0);
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -180,7 +176,7 @@ fn a_repair_tells_of_others_though_the_path_became_shorter() {
     // transmission, though its echo tells. A queue that the flight itself filled makes all round trips of before
     // longer; then each repair waited for a probe of its own.
     let mut b = Bench::new();
-    let (mut hand, stream, seen) = timed(&mut b, 9);
+    let (mut hand, _stream, seen) = timed(&mut b, 9);
     b.say(&timed_report(&hand, &[span(&seen, 2, 9)]));
     let repairs = starts(&b.seen());
     assert_eq!(repairs, [seen[0].seq, seen[1].seq]);
@@ -195,7 +191,6 @@ fn a_repair_tells_of_others_though_the_path_became_shorter() {
     b.say(&hand.ack(&seen[8]));
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.tail_loss_probes, stats.timeouts), (1, 0));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -203,7 +198,7 @@ fn a_repair_behind_a_hole_tells_of_the_one_before_it() {
     // RFC 8985 6.2, RFC 7323 4.3: breaks when the echo of what arrived in order counts against a repair that a SACK
     // block reports. So a flight without new data waited for a timer.
     let mut b = Bench::new();
-    let (mut hand, stream, seen) = timed(&mut b, 9);
+    let (mut hand, _stream, seen) = timed(&mut b, 9);
     b.say(&timed_report(
         &hand,
         &[span(&seen, 6, 9), span(&seen, 1, 5)],
@@ -215,7 +210,6 @@ fn a_repair_behind_a_hole_tells_of_the_one_before_it() {
     b.say(&hand.ack(&seen[8]));
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.tail_loss_probes, stats.timeouts), (0, 0));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -235,7 +229,7 @@ fn a_repair_that_is_lost_after_a_timeout_ends_slow_start() {
     assert_eq!(b.one().seq, seen[1].seq);
     let info = stream.info();
     assert!(info.ssthresh < Some(before), "{info:?}");
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -257,14 +251,13 @@ fn small_segments_are_repaired_in_one() {
     let repair = repair.unwrap_or_else(|| panic!("{}", show(&sent)));
     assert_eq!(repair.data.len(), 200);
     b.say(&hand.ack(&small[19]));
-    b.drop_and_finish(stream);
 }
 
 #[test]
 fn the_last_segments_of_a_flight_are_probed_for() {
     // RFC 8985 7: breaks when the loss of the last segments costs a timeout.
     let mut b = Bench::new();
-    let (mut hand, stream, seen) = under_way(&mut b, 10, 0);
+    let (mut hand, _stream, seen) = under_way(&mut b, 10, 0);
     b.say(&hand.ack(&seen[6]));
     let start = b.net.now();
     b.run(ms(150));
@@ -280,7 +273,6 @@ fn the_last_segments_of_a_flight_are_probed_for() {
     b.say(&hand.ack(&seen[9]));
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.tail_loss_probes, stats.timeouts), (1, 0));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -301,7 +293,6 @@ fn a_probe_that_repaired_a_loss_halves_the_window() {
     b.say(&hand.ack(&next));
     let after = stream.info().cwnd;
     assert!(after < before, "{after} of {before}");
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -344,7 +335,6 @@ fn a_repair_that_a_smaller_path_splits_is_no_second_loss() {
     assert_eq!(info.retransmitted, 3 * MSS as u64, "each piece once");
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.timeouts, stats.tail_loss_probes), (0, 0));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -372,6 +362,5 @@ fn the_reorder_timer_and_the_third_report_repair_once() {
         let info = stream.info();
         assert_eq!(info.retransmitted, MSS as u64);
         b.say(&hand.ack(&seen[9]));
-        b.drop_and_finish(stream);
     }
 }

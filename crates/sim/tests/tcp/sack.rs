@@ -78,7 +78,7 @@ fn three_sacked_segments_mean_a_loss() {
     // RFC 8985 6.2: breaks when a loss waits for the timer, or two segments behind a hole are enough although nothing
     // was ever reordered.
     let mut b = Bench::new();
-    let (mut hand, stream, seen) = under_way(&mut b, 10, 0);
+    let (mut hand, _stream, seen) = under_way(&mut b, 10, 0);
     for to in [2, 3] {
         b.say(&with_blocks(&hand, &[span(&seen, 1, to)]));
         b.nothing();
@@ -89,14 +89,13 @@ fn three_sacked_segments_mean_a_loss() {
     b.nothing();
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.fast_retransmits, stats.timeouts), (1, 0));
-    b.drop_and_finish(stream);
 }
 
 #[test]
 fn only_the_holes_are_sent_again() {
     // RFC 2018 5: breaks when what the peer has is sent again, a hole is left out, or each waits for a round trip.
     let mut b = Bench::new();
-    let (mut hand, stream, seen) = under_way(&mut b, 10, 0);
+    let (mut hand, _stream, seen) = under_way(&mut b, 10, 0);
     let blocks = [span(&seen, 8, 10), span(&seen, 5, 7), span(&seen, 1, 4)];
     b.say(&with_blocks(&hand, &blocks));
     let mut again = starts(&b.seen());
@@ -112,7 +111,6 @@ fn only_the_holes_are_sent_again() {
     b.nothing();
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.retransmitted_segments, stats.timeouts), (3, 0));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -141,7 +139,6 @@ fn blocks_that_make_no_sense_are_ignored() {
         assert_eq!(info.in_flight, 10 * MSS as u32);
     }
     b.say(&hand.ack(&seen[9]));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -157,7 +154,7 @@ fn a_repeated_block_delivers_nothing() {
         b.say(&block);
         b.nothing();
     }
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -178,7 +175,6 @@ fn a_receiver_that_reneges_gets_everything() {
         b.run(ms(1));
     }
     assert_eq!(stream.info().send_queue, 0);
-    b.drop_and_finish(stream);
 }
 
 /// A block with its ends anywhere near what was sent; sometimes anywhere at all.
@@ -213,7 +209,6 @@ fn no_stream_of_blocks_breaks_the_sender() {
             println!("SACK_SEED={seed}");
             stream_of_blocks(&mut b, seed);
         }
-        b.finish();
     }
 }
 

@@ -39,7 +39,7 @@ fn the_first_block_is_of_the_segment_that_is_answered() {
     // those reported last do not follow it, or a block stays when its gap is filled.
     for (ts, most) in [(None, 4), (Some(9), 3)] {
         let mut b = Bench::new();
-        let (hand, stream) = b.passive_with(ts, true);
+        let (hand, _stream) = b.passive_with(ts, true);
         let got = answers(&mut b, &hand, &[1, 3, 5, 7, 9, 4, 0, 2]);
         let mut all = vec![(4500, 5000), (3500, 4000), (2500, 3000), (1500, 2000)];
         let mut joined = vec![(1500, 3000), (4500, 5000), (3500, 4000), (500, 1000)];
@@ -53,7 +53,6 @@ fn the_first_block_is_of_the_segment_that_is_answered() {
         assert_eq!(got[5], (0, joined));
         assert_eq!(got[6], (1000, last));
         assert_eq!(got[7], (3000, vec![(4500, 5000), (3500, 4000)]));
-        b.drop_and_finish(stream);
     }
 }
 
@@ -62,7 +61,7 @@ fn what_arrives_twice_is_reported_once() {
     // RFC 2883 4: breaks when the first block of an answer to a duplicate is not the duplicate, below the
     // acknowledgement or inside of the next block; or when it is reported again with the next one.
     let mut b = Bench::new();
-    let (mut hand, stream) = b.passive_with(Some(9), true);
+    let (mut hand, _stream) = b.passive_with(Some(9), true);
     let got = answers(&mut b, &hand, &[0, 0, 2, 2, 3]);
     assert_eq!(got[1], (500, vec![(0, 500)]), "4.1, below");
     assert_eq!(got[2], (500, vec![(1000, 1500)]));
@@ -82,21 +81,19 @@ fn what_arrives_twice_is_reported_once() {
     assert_eq!(blocks(&answer, hand.snd), [(0, 500), (1000, 2000)]);
     assert_eq!(answer.ack, hand.snd + 700);
     hand.snd += 700;
-    b.drop_and_finish(stream);
 }
 
 #[test]
 fn without_permission_there_are_no_blocks() {
     // RFC 2018 2: breaks when a peer that did not permit SACK gets blocks, or fewer duplicates than it counts.
     let mut b = Bench::with(&PortConfig::plain(link_mtu()), |_| {});
-    let (hand, stream) = b.passive_with(Some(9), false);
+    let (hand, _stream) = b.passive_with(Some(9), false);
     for n in 1..20 {
         b.say(&segment(&hand, n));
     }
     let seen = b.seen();
     assert_eq!(seen.len(), 19);
     assert!(seen.iter().all(|s| s.options.sack.is_empty()));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -110,7 +107,6 @@ fn what_there_was_no_room_for_is_not_reported() {
     let filled = answers(&mut b, &hand, &[0, 2, 4]);
     assert_eq!(filled[2], (3000, vec![]));
     assert_eq!(read(&stream).len(), 3000);
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -118,7 +114,7 @@ fn duplicates_to_a_far_peer_are_held_back() {
     // Breaks when each of a burst behind a gap costs an acknowledgement of its own on a long path; when the first three
     // do not go at once, or the last block is not reported within a few milliseconds.
     let mut b = Bench::new();
-    let (hand, stream) = far(&mut b);
+    let (hand, _stream) = far(&mut b);
     for n in 1..41 {
         b.say(&segment(&hand, n));
         b.run(std::time::Duration::from_micros(100));
@@ -131,7 +127,6 @@ fn duplicates_to_a_far_peer_are_held_back() {
     b.say(&segment(&hand, 0));
     b.run(ms(60));
     assert_eq!(b.one().ack, hand.snd + 41 * 500);
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -139,7 +134,7 @@ fn no_block_is_held_back_until_others_take_its_place() {
     // Breaks when so many gaps appear while acknowledgements are held back that one of them is never reported: the peer
     // would send again what has arrived.
     let mut b = Bench::new();
-    let (hand, stream) = far(&mut b);
+    let (hand, _stream) = far(&mut b);
     let order = [1, 2, 3, 5, 7, 9, 11, 13, 15, 17, 4];
     for n in order {
         b.say(&segment(&hand, n));
@@ -153,7 +148,6 @@ fn no_block_is_held_back_until_others_take_its_place() {
         let covers = |&(left, right): &(u32, u32)| left <= 500 * n && 500 * (n + 1) <= right;
         assert!(reported.iter().any(covers), "{n}: {}", show(&seen));
     }
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -161,7 +155,7 @@ fn acknowledgements_of_one_batch_report_different_blocks() {
     // Breaks when all acknowledgements for the segments of a batch report the latest blocks, and none reports the
     // others.
     let mut b = Bench::new();
-    let (hand, stream) = b.passive_with(Some(9), true);
+    let (hand, _stream) = b.passive_with(Some(9), true);
     for n in [1, 3, 5, 7, 9] {
         b.net.say(b.peer, &segment(&hand, n));
     }
@@ -175,7 +169,6 @@ fn acknowledgements_of_one_batch_report_different_blocks() {
             show(&seen)
         );
     }
-    b.drop_and_finish(stream);
 }
 
 /// A connection that the station began, 25 ms away.

@@ -49,17 +49,15 @@ fn the_next_incarnation_begins_beyond_the_last() {
     // RFC 1122 4.2.2.13: breaks if the initial sequence number comes from the clock alone. After a transfer of more
     // than 250 kB/s it lies inside of the old connection's sequence space, and old segments pass for new ones.
     let mut b = Bench::new();
-    let (hand, listener, stream) = closed_after(&mut b, 4_000_000);
+    let (hand, _listener, _stream) = closed_after(&mut b, 4_000_000);
     b.say(&new_syn(&hand));
     let syn_ack = b.one();
     assert_eq!(syn_ack.flags, SYN | ACK);
     assert!(syn_ack.seq.after(hand.rcv), "{} {}", syn_ack.seq, hand.rcv);
-    drop((stream, listener));
-    b.finish();
 }
 
 /// The connection is in TIME-WAIT: it acknowledges the peer's FIN again, and ends when its time is over.
-fn ends_from_time_wait(mut b: Bench, hand: &Hand, sockets: (TcpListener, TcpStream)) {
+fn ends_from_time_wait(mut b: Bench, hand: &Hand, _sockets: (TcpListener, TcpStream)) {
     let again = Segment {
         seq: hand.snd - 1,
         ..hand.segment(FIN | ACK)
@@ -69,8 +67,6 @@ fn ends_from_time_wait(mut b: Bench, hand: &Hand, sockets: (TcpListener, TcpStre
     assert_eq!((ack.flags, ack.seq, ack.ack), (ACK, hand.rcv, hand.snd));
     b.run(secs(31));
     assert_eq!(b.stack().stats().tcp.connections, 0);
-    drop(sockets);
-    b.finish();
 }
 
 #[test]
@@ -121,7 +117,6 @@ fn a_syn_ends_time_wait_only_for_a_listener() {
     let challenge = b.one();
     assert_eq!((challenge.flags, challenge.ack), (ACK, hand.snd));
     assert_eq!(stream.state(), State::TimeWait);
-    b.drop_and_finish(stream);
 }
 
 /// A connection with timestamps that is in TIME-WAIT; the station's clock stands at `ts`.
@@ -182,7 +177,6 @@ fn a_newer_timestamp_opens_the_next_connection() {
         drop(listener);
         b.run(secs(100));
         b.seen();
-        b.finish();
     }
 }
 
@@ -232,7 +226,6 @@ fn a_pair_is_used_again_after_a_second_with_timestamps() {
         drop(again);
         b.run(secs(100));
         b.seen();
-        b.finish();
     }
 }
 
@@ -240,7 +233,7 @@ fn a_pair_is_used_again_after_a_second_with_timestamps() {
 fn a_reset_does_not_end_time_wait() {
     // RFC 1337: breaks when a reset, which may be as old as any segment, ends the state that keeps old segments out.
     let mut b = Bench::new();
-    let (hand, listener, stream) = closed_after(&mut b, 10);
+    let (hand, _listener, stream) = closed_after(&mut b, 10);
     for seq in [hand.snd, hand.snd - 1, hand.snd + 1] {
         b.say(&Segment {
             seq,
@@ -253,6 +246,4 @@ fn a_reset_does_not_end_time_wait() {
     assert_eq!(stream.state(), State::TimeWait);
     b.run(secs(2));
     assert_eq!(stream.state(), State::Closed);
-    drop((stream, listener));
-    b.finish();
 }

@@ -21,7 +21,7 @@ fn a_report_of_each_repair_as_a_duplicate_undoes_the_recovery() {
     assert_eq!(info.ssthresh, None);
     assert!(info.reordering > 0, "it waits longer from now on");
     assert_eq!(b.stack().stats().tcp.spurious_recoveries, 1);
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_report_of_what_was_never_repeated_undoes_nothing() {
     b.say(&with_blocks(&hand, &[span(&seen, 0, 1)]));
     assert_eq!(stream.info().reordering, 0);
     assert_eq!(b.stack().stats().tcp.spurious_recoveries, 0);
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_report_about_an_earlier_recovery_undoes_nothing() {
     b.say(&with_blocks(&hand, &[span(&seen, 0, 1), span(&more, 1, 5)]));
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.fast_retransmits, stats.spurious_recoveries), (2, 0));
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn an_echo_of_before_the_repair_undoes_the_recovery_at_once() {
     assert!(info.cwnd >= before && !info.in_recovery, "{info:?}");
     assert!(info.reordering > 0);
     assert_eq!(b.stack().stats().tcp.spurious_recoveries, 1);
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn what_waited_behind_a_repair_gives_no_sample() {
     b.seen();
     b.say(&hand.ack(&seen[9]));
     assert_eq!(stream.info().rtt, known, "of what waited");
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -140,5 +140,5 @@ fn a_timeout_that_came_too_early_is_undone() {
     assert_eq!((info.lost, info.in_recovery), (0, false));
     let stats = b.stack().stats().tcp;
     assert_eq!((stats.timeouts, stats.spurious_recoveries), (1, 1));
-    b.abort_and_finish(stream);
+    stream.abort();
 }

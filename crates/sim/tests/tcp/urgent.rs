@@ -68,7 +68,6 @@ fn a_read_ends_where_urgent_data_ends() {
         let reads = read_all(&stream, 1 << 20);
         let lens: Vec<_> = reads.iter().map(Vec::len).collect();
         assert_eq!((lens, reads.concat()), (vec![2 * MSS - 100, 100], long));
-        b.drop_and_finish(stream);
     });
 }
 
@@ -105,7 +104,6 @@ fn the_user_hears_of_urgent_data_ahead_of_it() {
     let fin = urgent(hand.segment(ACK | FIN), 50);
     b.say(&fin);
     assert_eq!(stream.recv(&mut [0; 4]), Ok(0));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -137,7 +135,6 @@ fn segments_point_behind_the_last_urgent_byte() {
         b.send(&stream, b"usual");
         assert!(!b.one().has(URG));
         stream.abort();
-        b.drop_and_finish(stream);
     });
 }
 
@@ -166,7 +163,6 @@ fn a_closed_window_does_not_hold_back_the_news() {
     assert_eq!(b.seen().pop().expect("data").data, b"!");
     stream.abort();
     assert_eq!(stream.send_urgent(b"!"), Err(SocketError::Closed));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -187,7 +183,7 @@ fn an_end_far_away_is_as_far_as_the_field_can_say() {
         }
         b.say(&hand.segment(ACK));
     }
-    b.abort_and_finish(stream);
+    stream.abort();
 }
 
 #[test]
@@ -204,7 +200,6 @@ fn a_reader_that_closes_knows_no_urgent_data() {
     let rest = urgent(hand.data(&bytes(100)), 4);
     b.say(&rest);
     assert_eq!(stream.urgent_unread(), None);
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -227,7 +222,6 @@ fn urgent_data_ends_at_the_latest_with_the_stream() {
         assert_eq!(stream.recv(&mut [0; 9]), Ok(4));
         assert_eq!(stream.urgent_unread(), Some(0), "{fin_first}");
         assert_eq!(stream.recv(&mut [0; 9]), Ok(0));
-        b.drop_and_finish(stream);
     }
 }
 
@@ -247,7 +241,6 @@ fn the_last_urgent_byte_does_not_wait_for_an_acknowledgement() {
         b.say(&hand.segment(ACK));
         assert_eq!(b.one().data, b"usual");
         stream.abort();
-        b.drop_and_finish(stream);
     });
 }
 
@@ -268,5 +261,5 @@ fn urgent_data_is_heard_of_while_the_window_is_closed() {
     b.say(&probe);
     assert_eq!(stream.info().recv_queue, 4 * MSS, "no room for it");
     assert_eq!(stream.urgent_unread(), Some(4 * MSS + 1));
-    b.abort_and_finish(stream);
+    stream.abort();
 }

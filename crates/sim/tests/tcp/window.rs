@@ -61,7 +61,6 @@ fn a_closed_window_is_probed_for_an_hour_and_then_everything_goes_on() {
     assert_eq!(rest, bytes(5000)[1000..]);
     hand.rcv += 4000;
     b.say(&hand.segment(ACK));
-    b.drop_and_finish(stream);
 }
 
 #[test]
@@ -71,7 +70,6 @@ fn a_peer_that_does_not_answer_probes_is_given_up() {
     let (_, stream) = close_window(&mut b);
     b.run(secs(1200));
     assert_eq!(stream.error(), Some(SocketError::TimedOut));
-    b.drop_and_finish(stream);
 }
 
 /// A connection that has sent data and a FIN, of which the peer took nothing: it has no room.
@@ -112,7 +110,6 @@ fn no_connection_waits_for_ever_for_a_window_that_stays_closed() {
     let mut b = Bench::new();
     let (mut hand, stream) = close_window(&mut b);
     assert!(orphan_lives(&mut b, &mut hand, stream, false) > secs(500));
-    b.finish();
 }
 
 #[test]
@@ -122,7 +119,6 @@ fn an_orphan_waits_as_long_if_its_probes_are_frequent() {
     let mut b = Bench::tuned(|c| c.tcp.rto_max = secs(1));
     let (mut hand, stream) = close_window(&mut b);
     assert!(orphan_lives(&mut b, &mut hand, stream, false) > secs(500));
-    b.finish();
 }
 
 #[test]
@@ -148,7 +144,6 @@ fn a_byte_at_times_does_not_keep_an_orphan() {
         assert!(b.net.now() < start + secs(9000), "still there");
     }
     assert_eq!(b.stack().stats().tcp.timed_out, 1);
-    b.finish();
 }
 
 #[test]
@@ -159,7 +154,6 @@ fn probes_that_are_taken_do_not_come_sooner() {
     let mut b = Bench::new();
     let (mut hand, stream) = close_over_data_and_fin(&mut b);
     assert!(orphan_lives(&mut b, &mut hand, stream, true) > secs(500));
-    b.finish();
 }
 
 #[test]
@@ -185,7 +179,6 @@ fn a_window_that_closes_over_data_and_fin_is_probed() {
     let fin = again.last().expect("data").clone();
     assert!(fin.has(FIN));
     b.say(&hand.ack(&fin));
-    b.finish();
 }
 
 #[test]
@@ -437,7 +430,6 @@ fn small_writes_are_gathered_while_something_is_under_way() {
         let second = b.one();
         assert_eq!(second.data, b"yping");
         b.say(&hand.ack(&second));
-        b.drop_and_finish(stream);
     });
 }
 
@@ -572,8 +564,6 @@ fn segments_in_any_order_and_overlap_make_the_same_stream() {
             b.run(ms(0));
             b.seen();
         }
-        drop(listener);
-        b.finish();
     });
 }
 
@@ -647,7 +637,6 @@ fn small_segments_do_not_pin_clusters() {
         "{live:?}"
     );
     stream.abort();
-    b.finish();
 }
 
 #[test]
@@ -748,7 +737,5 @@ fn a_window_that_grew_is_announced_once() {
         assert_eq!(part.len() + read(&stream).len(), sent);
         b.run(ms(0));
         assert_eq!(usize::from(b.one().window), buffer);
-        drop((part, stream, listener));
-        b.finish();
     }
 }

@@ -138,6 +138,9 @@ mod waiters;
 mod config;
 
 mod drops;
+#[cfg(all(test, not(shuttle)))]
+#[path = "../tests/common/empty_at_end.rs"]
+mod empty_at_end;
 mod error;
 mod faults;
 mod inet;

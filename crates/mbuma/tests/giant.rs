@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::net::{ALL, Lab, Setup, US, at, udp_frame};
-use common::unix::{HUNG, done};
+use common::unix::{self, HUNG};
 use kern::{Giant, MonotonicClock, Random};
 use mbuf::{Chain, Live, Mbufq};
 use mbuma::device::bridge::{Bridge, BridgeConfig};
@@ -298,7 +298,6 @@ fn all_that_needs_giant_excludes_each_other() {
     let stats = lab.stack.stats().giant;
     assert!(stats.components.iter().all(|c| c.name != "old callback"));
     lab.stack.detach(index);
-    lab.done();
 }
 
 /// A callback that checks whether another thread can finish a `poll` before the callback returns.
@@ -365,15 +364,13 @@ fn wakers_and_devices_are_called_without_giant() {
     assert_eq!(tries.take(), 1, "data came");
     drop((stream, listener));
     assert!(tries.take() > 0, "an end came");
-    drop((accepted, socket));
-    lab.done();
 }
 
 #[test]
 fn a_callback_that_needs_giant_may_use_the_stack() {
     // Breaks if the stack that the callback calls holds Giant when it calls others, or hangs.
     for over_all in [false, true] {
-        let stack = stack_with(&Arc::new(Giant::new(over_all)));
+        let stack = unix::stack_with(|config| config.giant = Arc::new(Giant::new(over_all)));
         let (left, right) = stack.unix().pair();
         let (near, far) = stack.unix().pair();
         let tries = Tries::new(&stack);
@@ -387,8 +384,6 @@ fn a_callback_that_needs_giant_may_use_the_stack() {
         assert_eq!(far.recv(&mut [0; 4]), Ok(1));
         right.set_waker(None);
         far.set_waker(None);
-        drop((left, right, near, far, forwards));
-        done(&stack);
     }
 }
 
@@ -574,5 +569,4 @@ fn the_statistics_name_the_component_that_needs_it() {
     };
     assert!(over.to_string().starts_with("over the stack; device"));
     assert_eq!(over.components[2].entered, 1, "it ran without since");
-    lab.done();
 }

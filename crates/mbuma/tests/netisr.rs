@@ -93,8 +93,6 @@ fn deferred_packets_wait_for_their_cpu() {
     assert_eq!((stats.queued, stats.handled, stats.direct), (6, 6, 0));
     assert_eq!((stats.high_water, stats.waiting, stats.moved), (5, 0, 0));
     assert_eq!(lab.stack.next_deadline(), None);
-    drop(socket);
-    lab.done();
 }
 
 /// Breaks if a program that knows nothing of CPUs loses packets.
@@ -105,8 +103,6 @@ fn poll_handles_what_waits() {
     put_numbers(&lab, 9, 0..5);
     lab.poll();
     assert_eq!(received(&socket), [0, 1, 2, 3, 4]);
-    drop(socket);
-    lab.done();
 }
 
 /// Breaks if a queue is not bounded, or what it refuses is not counted.
@@ -131,8 +127,6 @@ fn a_full_queue_drops() {
     assert_eq!((stats.queued, stats.dropped, stats.high_water), (4, 66, 4));
     lab.poll();
     assert_eq!(received(&socket), [0, 1, 2, 3]);
-    drop(socket);
-    lab.done();
 }
 
 /// Breaks if a packet that is dispatched directly overtakes one that waits.
@@ -154,8 +148,6 @@ fn a_change_of_policy_overtakes_nothing() {
         assert_eq!(received(&socket), [0, 1, 2, 3]);
         let stats = of(&lab, Protocol::Ip4)[0];
         assert_eq!((stats.queued, stats.direct + stats.hybrid), (3, 1));
-        drop(socket);
-        lab.done();
     }
 }
 
@@ -187,8 +179,6 @@ fn hybrid_is_direct_at_home() {
     cpus.switch_to(1);
     assert!(!lab.stack.run_netisr(1, ALL));
     assert_eq!(received(&socket).len() as u64, 128 - here);
-    drop(socket);
-    lab.done();
 }
 
 /// Breaks if a CPU is woken for each packet, or not at all, or by itself.
@@ -214,8 +204,6 @@ fn a_cpu_is_woken_when_it_must() {
     }
     assert_eq!(received(&socket).len(), 256, "its queue's limit");
     (0..2).for_each(|cpu| lab.stack.set_cpu_waker(cpu, None));
-    drop(socket);
-    lab.done();
 }
 
 /// Breaks if packets of an interface that went are delivered, or vanish uncounted.
@@ -281,8 +269,6 @@ fn fragments_meet_on_one_cpu() {
     for socket in &sockets {
         assert_eq!(socket.recv().unwrap().payload.to_vec(), pattern_bytes(3000));
     }
-    drop(sockets);
-    lab.done();
 }
 
 /// Breaks if packets to ourselves do not go by their own policy, or a connection to ourselves stalls.
@@ -318,8 +304,6 @@ fn packets_to_ourselves_follow_their_own_policy() {
             1,
             "one flow, both ways"
         );
-        drop((listener, stream, accepted));
-        lab.done();
     }
 }
 
@@ -376,8 +360,6 @@ fn a_flow_leaves_by_its_cpus_queue() {
         socket.send_to(lab.chain(b"answer"), asked.src).unwrap();
         assert_eq!(waits, [leaves_by()], "port {port}");
     }
-    drop((socket, peers));
-    lab.done();
 }
 
 /// Breaks if the fragments of a datagram leave by another queue than the rest of its flow, which they would overtake.
@@ -412,6 +394,4 @@ fn fragments_leave_by_the_queue_of_their_flow() {
         }
     }
     lab.stack.detach(index);
-    drop(ends);
-    lab.done();
 }

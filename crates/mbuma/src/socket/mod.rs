@@ -31,6 +31,8 @@ pub(crate) mod std_io;
 mod tcp_connect;
 mod tcp_listener;
 mod tcp_stream;
+#[cfg(all(test, not(shuttle)))]
+mod test_pair;
 mod tls_stream;
 #[cfg(feature = "tokio")]
 pub(crate) mod tokio_io;

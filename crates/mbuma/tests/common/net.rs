@@ -1,6 +1,6 @@
 //! Parts that the network tests share: a stack in virtual time, on a pipe whose other end the test holds.
 //!
-//! Every test ends with [`Lab::done`]: each packet that came in was delivered or dropped, and no buffer is left.
+//! At the end of a test [`Lab`] checks that each packet that came in was delivered or dropped, and no buffer is left.
 
 #![allow(dead_code, unreachable_pub)] // each test binary uses its part
 
@@ -8,9 +8,10 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use super::empty_at_end::EmptyAtEnd;
 use super::splinter::{Pattern, Splinter};
 use kern::{Clock, Giant, Random, Time, VirtualClock};
-use mbuf::{Chain, Live, MbufPool, Mbufq, Packet, PoolConfig};
+use mbuf::{Chain, MbufPool, Mbufq, Packet, PoolConfig};
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities, Device};
 use mbuma::{Autoconf, Config, DropReason, IfAddr, IfConfig, IfIndex, Stack};
@@ -76,6 +77,27 @@ pub struct Lab {
     pub peer: Pipe,
     /// The peer's own buffers.
     pub pool: MbufPool,
+    /// The last field, and so the last that goes.
+    _empty: EmptyAtEnd,
+}
+
+/// Waits until nothing is under way, and checks the balance.
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        for _ in 0..8 {
+            self.advance(Duration::from_secs(60));
+            // The wire of an interface that the test detached is gone.
+            if self.stack.poll_interface(self.iface, ALL).is_ok() {
+                drop(self.packets());
+            }
+        }
+        // Holds only when no fragment waits for others.
+        let stats = self.stack.stats();
+        assert_eq!(stats.received, stats.ended(), "{:?}", stats.dropped);
+    }
 }
 
 impl Lab {
@@ -105,6 +127,7 @@ impl Lab {
         };
         let iface = stack.attach(device, config).unwrap();
         let lab = Self {
+            _empty: EmptyAtEnd::new([stack.pool(), &pool]),
             clock,
             stack,
             iface,
@@ -115,6 +138,11 @@ impl Lab {
             lab.introduce();
         }
         lab
+    }
+
+    /// The device fails for good: the other end of its pipe goes.
+    pub fn fail_device(&mut self) {
+        self.peer = Pipe::pair(Capabilities::plain(1500)).0;
     }
 
     pub fn plain() -> Self {
@@ -202,32 +230,6 @@ impl Lab {
 
     pub fn chain(&self, bytes: &[u8]) -> Chain {
         Chain::from_slice(self.stack.pool(), bytes).unwrap()
-    }
-
-    /// Waits until nothing is under way, and checks the balance.
-    pub fn done(self) {
-        for _ in 0..8 {
-            self.advance(Duration::from_secs(60));
-            self.poll();
-            drop(self.packets());
-        }
-        self.check_balance();
-        let pool = self.stack.pool().clone();
-        let Self {
-            stack,
-            peer,
-            pool: peer_pool,
-            ..
-        } = self;
-        drop((stack, peer));
-        assert_eq!(pool.live(), Live::NONE, "the stack's buffers");
-        assert_eq!(peer_pool.live(), Live::NONE, "the peer's buffers");
-    }
-
-    /// Holds only when no fragment waits for others.
-    fn check_balance(&self) {
-        let stats = self.stack.stats();
-        assert_eq!(stats.received, stats.ended(), "{:?}", stats.dropped);
     }
 }
 

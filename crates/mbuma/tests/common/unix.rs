@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub)] // each test binary uses its part
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
@@ -20,24 +21,39 @@ pub fn giant() -> Arc<Giant> {
     Arc::new(Giant::new(std::env::var_os("MBUMA_GIANT").is_some()))
 }
 
+/// A stack. When it goes, nothing may be left: no socket, none in flight, no buffer.
+pub struct UnixStack(Stack);
+
+impl Deref for UnixStack {
+    type Target = Stack;
+
+    fn deref(&self) -> &Stack {
+        &self.0
+    }
+}
+
+impl Drop for UnixStack {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let stats = self.unix().stats();
+        assert_eq!((stats.sockets, stats.in_flight), (0, 0), "sockets are left");
+        assert_eq!(self.pool().live(), Live::NONE, "buffers are left");
+    }
+}
+
 /// A stack, with `tune` applied to its configuration.
-pub fn stack_with(tune: impl FnOnce(&mut Config)) -> Stack {
+pub fn stack_with(tune: impl FnOnce(&mut Config)) -> UnixStack {
     let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
     let mut config = Config::new(clock, Random::from_seed(2));
     config.giant = giant();
     tune(&mut config);
-    Stack::new(config).expect("address space")
+    UnixStack(Stack::new(config).expect("address space"))
 }
 
-pub fn stack() -> Stack {
+pub fn stack() -> UnixStack {
     stack_with(|_| {})
-}
-
-/// Nothing is left: no socket, none in flight, no buffer.
-pub fn done(stack: &Stack) {
-    let stats = stack.unix().stats();
-    assert_eq!((stats.sockets, stats.in_flight), (0, 0), "sockets are left");
-    assert_eq!(stack.pool().live(), Live::NONE, "buffers are left");
 }
 
 /// `len` bytes that differ from place to place.

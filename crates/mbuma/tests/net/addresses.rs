@@ -45,7 +45,7 @@ fn an_address_of_ipv4_comes_and_goes() {
         (MacAddr::BROADCAST, EtherType::ARP)
     );
     assert!(answers4(&lab, SECOND));
-    let socket = lab.stack.udp_bind((SECOND, 9)).unwrap();
+    let _socket = lab.stack.udp_bind((SECOND, 9)).unwrap();
     let all = lab.stack.addresses(lab.iface);
     assert_eq!(all, [(IpAddr::V4(US), 24), (IpAddr::V4(SECOND), 24)]);
     lab.stack.remove_address(lab.iface, SECOND).unwrap();
@@ -54,8 +54,6 @@ fn an_address_of_ipv4_comes_and_goes() {
         lab.stack.udp_bind((SECOND, 10)).unwrap_err(),
         BindError::AddrNotAvailable
     );
-    drop(socket);
-    lab.done();
 }
 
 #[test]
@@ -78,7 +76,6 @@ fn routes_follow_the_addresses() {
         RouteKind::Link(lab.iface)
     );
     assert_eq!(lab.frames().len(), 1, "the announcement");
-    lab.done();
 }
 
 #[test]
@@ -104,7 +101,6 @@ fn the_first_address_of_ipv6_turns_it_on_and_the_last_off() {
             .iter()
             .all(|route| route.src == Ipv6Addr::LOCALHOST)
     );
-    lab.done();
 }
 
 #[test]
@@ -167,8 +163,8 @@ fn a_link_carries_the_smallest_packets_of_ip() {
         stack.add_address(smallest.iface, US6, 64),
         Err(AddrError::SmallMtu)
     );
-    smallest.done();
-    lab(1280, &[addr6]).done();
+    drop(smallest);
+    drop(lab(1280, &[addr6]));
     for (mtu, addrs6) in [(67, &[] as &[_]), (1279, &[addr6])] {
         let refused = std::panic::catch_unwind(|| lab(mtu, addrs6));
         let why = *refused.err().unwrap().downcast::<String>().unwrap();
@@ -219,8 +215,6 @@ fn a_group_that_was_joined_is_heard_until_its_last_member_leaves() {
     assert!(!heard());
     let none = lab.stack.join_group(lab.iface, US6);
     assert_eq!(none.unwrap_err(), AddrError::BadAddress);
-    drop(socket);
-    lab.done();
 }
 
 fn advert(lab: &Lab, src: Ipv6Addr, dst: Ipv6Addr, rest: [u8; 4]) -> Icmp6Datagram {
@@ -287,7 +281,6 @@ fn a_program_hears_router_solicitations_and_advertises() {
     assert_eq!(flags(), 0x60);
     lab.give(&icmp6_frame(host, ALL_ROUTERS, 255, solicit, &option));
     assert_eq!(lab.dropped(DropReason::IpNotForUs), 1);
-    lab.done();
 }
 
 #[test]
@@ -297,7 +290,7 @@ fn r9_a_router_remembers_the_host_that_asked() {
     let lab = crate::frames6::lab();
     let (host, own) = (link_local_of(PEER_MAC), link_local_of(OUR_MAC));
     let solicit = NeighborMessage::router_solicit(Some(PEER_MAC));
-    let member = lab.stack.join_group(lab.iface, ALL_ROUTERS).unwrap();
+    let _member = lab.stack.join_group(lab.iface, ALL_ROUTERS).unwrap();
     lab.give(&nd_frame(host, ALL_ROUTERS, &solicit));
     let socket = lab.stack.icmp6_bind(lab.iface, &[133]).unwrap();
     let send = || socket.send(advert(&lab, own, host, [64, 0, 7, 8]));
@@ -308,6 +301,4 @@ fn r9_a_router_remembers_the_host_that_asked() {
     assert_eq!(kind(), 134, "it waited");
     send();
     assert_eq!(kind(), 134);
-    drop((socket, member));
-    lab.done();
 }

@@ -118,7 +118,6 @@ fn n11_routers_answer_within_a_second_and_override_nothing() {
         assert_eq!((seen.dst, seen.hop_limit), (to, 255));
         assert_eq!(advert(&seen), expected);
     }
-    lab.done();
 }
 
 #[test]
@@ -133,7 +132,7 @@ fn n11_only_a_router_has_the_address() {
     lab.give(&icmp6_frame(PEER6, ROUTERS, 64, PING, b""));
     lab.advance(SECOND);
     assert!(lab.frames().is_empty());
-    lab.done();
+    drop(lab);
     for (prefix_len, routers) in [
         (64, Some(ROUTERS)),
         (126, Some(ROUTERS)),
@@ -156,7 +155,7 @@ fn n11_answers_come_from_an_address_of_one_router() {
     let unreachable = |why| Icmp6Message::DestUnreachable(why);
     lab.give(&datagram(7));
     assert_eq!(answer(&lab), (US6, unreachable(Unreachable6::Port)));
-    let listener = lab.stack.tcp_listen(at6(Ipv6Addr::UNSPECIFIED, 80), 8);
+    let _listener = lab.stack.tcp_listen(at6(Ipv6Addr::UNSPECIFIED, 80), 8);
     lab.give(&syn());
     assert_eq!(answer(&lab), (US6, unreachable(Unreachable6::Address)));
     let socket = lab.stack.udp_bind(at6(Ipv6Addr::UNSPECIFIED, 7)).unwrap();
@@ -174,8 +173,6 @@ fn n11_answers_come_from_an_address_of_one_router() {
     };
     lab.give(&frame6(&from_routers, b"unknown"));
     assert!(lab.frames().is_empty());
-    drop((asked, socket, listener));
-    lab.done();
 }
 
 #[test]
@@ -183,7 +180,7 @@ fn n11_a_router_is_reached_at_the_address_of_each_of_its_networks() {
     // Breaks if a router forwards packets to the routers of a network that it is in itself, or its own packets leave
     // it.
     let lab = router();
-    let (ours, far) = Pipe::pair(Capabilities::plain(1500));
+    let (ours, _far) = Pipe::pair(Capabilities::plain(1500));
     let config = IfConfig::new("pipe1").with_addr(Ipv6Addr::new(0xfd00, 0, 0, 2, 0, 0, 0, 1), 64);
     let second = lab.stack.attach(Arc::new(ours), config).unwrap();
     let there = Ipv6Addr::new(0xfd00, 0, 0, 2, 0, 0, 0, 0);
@@ -196,8 +193,6 @@ fn n11_a_router_is_reached_at_the_address_of_each_of_its_networks() {
     assert_eq!(socket.recv().unwrap().dst, at6(there, 7));
     drop(socket);
     lab.stack.detach(second);
-    drop(far);
-    lab.done();
 }
 
 #[test]
@@ -213,11 +208,11 @@ fn n11_a_gateway_that_advertises_a_router_has_the_address() {
         ..Setup::default()
     });
     introduce6(&lab);
-    let foreign = lab.stack.udp_bind_any(lab.iface).unwrap();
+    let _foreign = lab.stack.udp_bind_any(lab.iface).unwrap();
     lab.give(&question(PEER6));
     lab.advance(SECOND);
     assert!(lab.frames().is_empty(), "it advertises no router yet");
-    let adverts = lab
+    let _adverts = lab
         .stack
         .icmp6_bind(lab.iface, &[NdpMessage::ROUTER_SOLICIT]);
     lab.give(&question(PEER6));
@@ -228,8 +223,6 @@ fn n11_a_gateway_that_advertises_a_router_has_the_address() {
     let closed = Icmp6Message::DestUnreachable(Unreachable6::Port);
     assert_eq!(answer(&lab), (US6, closed));
     assert_eq!(lab.dropped(DropReason::UdpNoSocket), 1);
-    drop((adverts, foreign));
-    lab.done();
 }
 
 #[test]
@@ -259,7 +252,6 @@ fn n11_a_kept_route_to_the_routers_ends_when_a_program_advertises_one() {
     drop(socket);
     (0..5).for_each(|_| lab.advance(SECOND));
     lab.frames();
-    lab.done();
 }
 
 #[test]
@@ -275,5 +267,4 @@ fn i1_no_error_goes_to_an_address_that_several_routers_have() {
         lab.give(&frame6(&fields, &[0; 40]));
         assert_eq!(lab.frames().len(), errors, "{src}");
     }
-    lab.done();
 }

@@ -67,7 +67,6 @@ fn only_the_peer_is_heard() {
         assert_eq!(received(&lab, &socket), b"po");
         drop((socket, peer, other));
         assert!(lab.stack.udp_bind(ours).is_ok());
-        lab.done();
     }
 }
 
@@ -92,8 +91,6 @@ fn of_sockets_that_share_a_port_the_connected_one_comes_first() {
         drop((one, late));
         peer.send_to(b"p", all.local_addr()).unwrap();
         assert_eq!(received(&lab, &all), b"p");
-        drop((all, peer, other));
-        lab.done();
     }
 }
 
@@ -117,8 +114,6 @@ fn only_errors_about_the_peer_are_reported() {
         let error = socket.peek_from(&mut []).unwrap_err();
         assert!(matches!(error, RecvError::Icmp(e) if e.dst == (host, 1).into()));
         assert_eq!(socket.recv().unwrap_err(), RecvError::WouldBlock);
-        drop(socket);
-        lab.done();
     }
 }
 
@@ -143,8 +138,6 @@ fn a_connected_socket_hears_no_groups() {
             [vec![], b"g".to_vec()]
         );
         drop(lab.packets());
-        drop((sender, members));
-        lab.done();
     }
 }
 
@@ -168,6 +161,4 @@ fn a_connect_that_fails_changes_nothing() {
     }
     let any = lab.stack.udp_bind_any(lab.iface).unwrap();
     assert_eq!(any.connect((US, 1)), Err(BindError::AddrNotAvailable));
-    drop(any);
-    lab.done();
 }

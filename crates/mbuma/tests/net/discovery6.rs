@@ -26,7 +26,6 @@ fn n9_a_question_is_answered() {
     let question = NeighborMessage::solicit(PEER6, Some(PEER_MAC), None);
     lab.give(&nd_frame(PEER6, US6, &question));
     assert!(lab.frames().is_empty());
-    lab.done();
 }
 
 #[test]
@@ -44,7 +43,6 @@ fn n9_a_probe_for_our_address_is_answered_to_all() {
     assert_eq!(seen.dst, ALL_NODES);
     assert_eq!(seen.to, MacAddr([0x33, 0x33, 0, 0, 0, 1]));
     assert_eq!(header.rest()[0], 0x20, "override, not solicited");
-    lab.done();
 }
 
 #[test]
@@ -72,7 +70,6 @@ fn n9_an_answer_to_one_station_reaches_no_other() {
     let answers = lab.frames();
     assert_eq!(answers.len(), 4, "three waited");
     assert!(answers.iter().all(|frame| parse6(frame).to == PEER_MAC));
-    lab.done();
 }
 
 #[test]
@@ -84,7 +81,6 @@ fn n1_messages_from_beyond_the_link_are_dropped() {
     lab.give(&far);
     assert!(lab.frames().is_empty());
     assert_eq!(lab.dropped(DropReason::BadNd), 1);
-    lab.done();
 }
 
 #[test]
@@ -119,8 +115,6 @@ fn n1_malformed_messages_are_dropped_whole_and_reserved_fields_are_not_looked_at
     socket.send_to(lab.chain(b"hello"), at6(PEER6, 9)).unwrap();
     assert_eq!(parse6(&lab.frame()).next, IpProto::ICMPV6);
     assert_eq!(ask(0, [0xff; 4], body), 2, "the answer, and the datagram");
-    drop(socket);
-    lab.done();
 }
 
 #[test]
@@ -166,7 +160,6 @@ fn n3_and_n8_a_stale_neighbour_is_probed_alone_before_it_is_given_up() {
     drop(socket);
     lab.advance(Duration::from_secs(10));
     drop(lab.packets());
-    lab.done();
 }
 
 #[test]
@@ -210,7 +203,6 @@ fn n3_each_interface_believes_answers_for_a_time_of_its_own() {
         drop(socket);
         lab.advance(Duration::from_secs(10));
         drop(lab.packets());
-        lab.done();
     }
     times.sort_unstable();
     times.dedup();
@@ -239,7 +231,6 @@ fn n8_a_neighbour_is_asked_for_and_what_waited_goes() {
     sum.add_bytes(&seen.payload);
     assert!(sum.is_valid(), "UDP checksum");
     assert_eq!(&seen.payload[UdpHeader::LEN..], b"hello");
-    lab.done();
 }
 
 #[test]
@@ -259,5 +250,4 @@ fn n3_a_silent_neighbour_is_given_up_after_three_questions() {
         socket.take_error().map(|error| error.dst),
         Some(at6(PEER6, 9))
     );
-    lab.done();
 }

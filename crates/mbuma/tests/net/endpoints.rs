@@ -42,7 +42,6 @@ fn each_call_takes_text() {
     drop((listener, plain, tuned, socket));
     stack.poll();
     lab.frames();
-    lab.done();
 }
 
 /// Breaks if `?` does not pass an operation's error on where a function returns the crate's `Result`, or its kind is
@@ -71,5 +70,4 @@ fn an_error_of_an_operation_is_one_of_the_crate() {
         kind(UnixError::WouldBlock.into()),
         io::ErrorKind::WouldBlock
     );
-    lab.done();
 }

@@ -69,8 +69,6 @@ fn there_and_back() {
         assert!(socket.recv().is_err());
         let late = lab.dropped(DropReason::FragmentDuplicate);
         assert!(late <= 5, "seed {seed}");
-        drop(socket);
-        lab.done();
     }
 }
 
@@ -95,8 +93,6 @@ fn checksum_is_finished_before_cutting() {
     let mut sum = sum;
     sum.add_bytes(&whole);
     assert!(sum.is_valid());
-    drop((packets, socket));
-    lab.done();
 }
 
 /// Breaks if large pings are not answered whole.
@@ -128,7 +124,6 @@ fn large_pings_are_answered_whole() {
         answer,
         icmp(IcmpMessage::EchoReply { id: 3, seq: 4 }, &data)
     );
-    lab.done();
 }
 
 /// Breaks if overlapping fragments are reassembled in any way: the whole datagram must be dropped.
@@ -155,8 +150,6 @@ fn overlap_spoils_the_datagram() {
         assert!(socket.recv().is_err());
         lab.advance(Duration::from_secs(31));
         assert_eq!(lab.dropped(DropReason::FragmentTimeout), 3);
-        drop(socket);
-        lab.done();
     }
 }
 
@@ -188,7 +181,6 @@ fn fragments_that_no_datagram_can_have_are_dropped() {
     assert_eq!(give(true, 1600, 8), 5, "now this one comes first");
     assert_eq!(give(false, 800, 100), 7, "and the last contradicts it");
     assert_eq!(lab.stack.next_deadline(), None, "nothing is kept");
-    lab.done();
 }
 
 /// Breaks if an incomplete datagram stays for ever, or its sender gets no error, or one that it must not get.
@@ -211,7 +203,6 @@ fn an_incomplete_datagram_ends_and_is_reported_where_allowed() {
     lab.give(&all[1]);
     lab.advance(Duration::from_secs(30));
     assert!(lab.frames().is_empty());
-    lab.done();
 }
 
 /// Breaks if a flood of fragments takes memory without limit, or keeps others' datagrams out.
@@ -248,8 +239,6 @@ fn a_flood_of_fragments_takes_bounded_memory() {
         .take(4)
         .for_each(|f| lab.give(f));
     assert_eq!(lab.dropped(DropReason::FragmentLimit) - before, 4);
-    drop(socket);
-    lab.done();
 }
 
 /// Breaks if a datagram is given up because it has many fragments: 65,507 bytes are 119 at an MTU of 576, and 1,366 at
@@ -270,8 +259,6 @@ fn as_many_fragments_as_a_small_link_makes() {
             all.iter().for_each(|f| lab.give(f));
             let got = socket.recv().unwrap_or_else(|_| panic!("{each} {order}"));
             assert_eq!(got.payload.to_vec(), data, "{each} {order}");
-            drop((got, socket));
-            lab.done();
         }
     }
 }
@@ -299,8 +286,6 @@ fn what_came_first_stays() {
         );
         all[2..].iter().for_each(|f| lab.give(f));
         assert_eq!(socket.recv().expect("whole").payload.to_vec(), data);
-        drop(socket);
-        lab.done();
     }
 }
 
@@ -324,7 +309,6 @@ fn options_of_the_first_fragment_count() {
         lab.give(&ip_frame(&fields, piece));
     }
     assert_eq!(lab.dropped(DropReason::FragmentBad), pieces.len() as u64);
-    lab.done();
 }
 
 /// Breaks if fragments whose datagrams never become whole take memory without limit: each pins a cluster, and 32 MiB is
@@ -350,7 +334,6 @@ fn memory_of_all_fragments_is_bounded() {
     assert!(held * 2048 > 24 << 20, "{held}: memory is there for more");
     lab.advance(Duration::from_secs(31));
     lab.frames();
-    lab.done();
 }
 
 /// Breaks if congestion that one fragment met is forgotten, or a forged mark is believed.
@@ -383,8 +366,6 @@ fn congestion_marks_of_fragments_are_combined() {
         }
         let mark = socket.recv().ok().map(|whole| whole.traffic_class & 0b11);
         assert_eq!(mark, combined, "{marks:?}");
-        drop(socket);
-        lab.done();
     }
 }
 
@@ -414,8 +395,6 @@ fn fragments_of_different_datagrams_never_meet() {
             lab.give(&ip_frame(&fields, piece));
         }
         assert!(socket.recv().is_err(), "case {case}");
-        drop(socket);
-        lab.done();
     }
 }
 
@@ -463,7 +442,5 @@ fn any_cut_in_any_order() {
             data,
             "seed {seed}"
         );
-        drop(socket);
-        lab.done();
     }
 }

@@ -121,8 +121,6 @@ fn f11_there_and_back_in_any_order() {
         socket.send_to(lab.chain(&data), at6(PEER6, 9)).unwrap();
         let next = parse6(&lab.frames()[0]);
         assert_ne!(Ipv6Fragment::parse(&next.payload).unwrap().id, ids[0]);
-        drop(socket);
-        lab.done();
     }
 }
 
@@ -158,8 +156,6 @@ fn f11_no_host_can_guess_the_next_number_and_no_report_makes_atomic_fragments() 
         socket.send_to(lab.chain(&data), at6(PEER6, 9)).unwrap();
         assert_eq!(parse6(&lab.frame()).next, IpProto::UDP);
     }
-    drop(socket);
-    lab.done();
 }
 
 #[test]
@@ -182,7 +178,6 @@ fn f1_an_incomplete_datagram_is_told_of_if_its_beginning_came() {
         }
         assert!(lab.frames().is_empty());
         assert_eq!(lab.dropped(DropReason::FragmentTimeout), 1);
-        lab.done();
     }
 }
 
@@ -213,8 +208,6 @@ fn f2_an_overlap_takes_the_whole_datagram_and_what_comes_later() {
     assert_eq!(socket.recv().unwrap().payload.to_vec(), data);
     assert_eq!(lab.dropped(DropReason::FragmentDuplicate), 1);
     assert!(lab.frames().is_empty(), "no error is sent about it");
-    drop(socket);
-    lab.done();
 }
 
 #[test]
@@ -230,7 +223,6 @@ fn f3_and_f4_fragments_of_impossible_length_are_told_with_the_field() {
     assert_eq!(error(&lab).0, problem(42));
     lab.give(&piece(IpProto::UDP, 8, true, 5, &[]));
     assert_eq!(lab.dropped(DropReason::FragmentBad), 1, "an empty one");
-    lab.done();
 }
 
 #[test]
@@ -259,7 +251,6 @@ fn f5_a_first_fragment_without_the_whole_chain_is_told() {
         &[17, 0, 1, 4, 0, 0, 0, 0],
     ));
     assert_eq!(error(&lab).0, problem);
-    lab.done();
 }
 
 #[test]
@@ -275,8 +266,6 @@ fn f6_an_atomic_fragment_is_handled_alone() {
     assert_eq!(socket.recv().unwrap().payload.to_vec(), b"alone");
     lab.give(&frames[1]);
     assert_eq!(socket.recv().unwrap().payload.to_vec(), data);
-    drop(socket);
-    lab.done();
 }
 
 #[test]
@@ -326,8 +315,6 @@ fn f7_the_first_fragment_names_the_protocol_and_has_the_options() {
     lab.give(&fragment_behind(alone, 0, second, &behind[1000..]));
     assert_eq!(error(&lab).0, problem);
     assert!(socket.recv().is_err());
-    drop(socket);
-    lab.done();
 }
 
 #[test]
@@ -358,7 +345,6 @@ fn f8_neighbour_discovery_in_fragments_is_dropped() {
     lab.give(&in_fragment(16, false, 6, &message[16..]));
     assert_eq!(lab.dropped(DropReason::BadNd), 2);
     assert!(lab.frames().is_empty());
-    lab.done();
 }
 
 #[test]
@@ -401,7 +387,6 @@ fn f9_a_flood_of_first_fragments_is_bounded_and_the_oldest_goes() {
     drop(socket);
     lab.advance(Duration::from_secs(61));
     drop(lab.frames());
-    lab.done();
 }
 
 #[test]
@@ -435,7 +420,6 @@ fn f9_a_host_that_takes_each_address_of_its_network_leaves_room_for_others() {
     drop(socket);
     lab.advance(Duration::from_secs(61));
     drop(lab.frames());
-    lab.done();
 }
 
 #[test]
@@ -473,7 +457,6 @@ fn f10_congestion_that_one_fragment_met_was_met_by_all() {
         let (_, quote) = error(&lab);
         assert_eq!(quote[1] >> 4, mark, "{first:02b} and {second:02b}");
     }
-    lab.done();
 }
 
 #[test]
@@ -489,8 +472,6 @@ fn f12_the_largest_datagram_is_taken() {
         }
         assert_eq!(socket.recv().unwrap().payload.to_vec(), data);
     }
-    drop(socket);
-    lab.done();
 }
 
 #[test]
@@ -510,8 +491,6 @@ fn p2_a_report_about_a_datagram_to_a_group_counts_too() {
     lab.give(&too_big(&whole[0], 1300));
     assert_eq!(sent().len(), 2);
     while socket.take_error().is_some() {}
-    drop(socket);
-    lab.done();
 }
 
 #[test]
@@ -543,8 +522,6 @@ fn p3_a_report_about_an_answer_is_believed_if_we_gave_it() {
         .send_to(lab.chain(&[0; 1400]), at6(PEER6, 9))
         .unwrap();
     assert_eq!(lab.frames().len(), 1);
-    drop(socket);
-    lab.done();
 }
 
 #[test]
@@ -576,8 +553,6 @@ fn p3_a_report_about_a_datagram_is_believed_if_we_sent_it() {
     assert!(socket.take_error().is_some());
     assert_eq!(largest(other, 4000).0, 1296);
     assert_eq!(largest(PEER6, 4000).0, 1496);
-    drop(socket);
-    lab.done();
 }
 
 /// A router's report about a frame of ours: `mtu` is what fits.
@@ -626,6 +601,4 @@ fn p1_and_p3_a_believed_report_makes_datagrams_fit_the_path() {
         "after ten minutes larger packets are tried"
     );
     while socket.take_error().is_some() {}
-    drop(socket);
-    lab.done();
 }

@@ -25,7 +25,6 @@ fn a_ping_is_answered_with_its_bytes_from_its_address() {
             parse_icmp(&frame),
             (IcmpMessage::EchoReply { id: 77, seq: 3 }, data)
         );
-        lab.done();
     }
 }
 
@@ -43,7 +42,6 @@ fn broadcast_and_damaged_pings_get_no_answer() {
     lab.give(&damaged);
     assert_eq!(lab.dropped(DropReason::IcmpBadChecksum), 1);
     assert!(lab.frames().is_empty());
-    lab.done();
 }
 
 /// Breaks if a stack that must not answer pings does, or the socket that took over foreign ones gets none.
@@ -68,8 +66,6 @@ fn pings_get_no_answer_if_the_stack_is_told_so() {
     lab.give(&ping_frame(FOREIGN, 5, 2, b"answer me"));
     assert!(echoes.recv().is_ok());
     assert!(lab.frames().is_empty());
-    drop(echoes);
-    lab.done();
 }
 
 /// Breaks if pings to foreign addresses are answered by the stack itself, or don't reach the socket that took
@@ -127,7 +123,6 @@ fn foreign_pings_go_to_the_interceptor() {
     drop((echo, echoes));
     lab.give(&ping_frame(FOREIGN, 5, 4, b"nobody again"));
     assert_eq!(lab.dropped(DropReason::IcmpUnhandled), 2);
-    lab.done();
 }
 
 /// Breaks if a datagram to a closed port is not refused, or the error does not quote its header and
@@ -149,7 +144,6 @@ fn port_unreachable_quotes_the_datagram() {
         assert_eq!(quote, original[..original.len().min(548)]);
         assert!(answer.len() - 14 <= 576);
         assert_eq!(lab.dropped(DropReason::UdpNoSocket), 1);
-        lab.done();
     }
 }
 
@@ -211,7 +205,6 @@ fn errors_are_not_sent_about() {
         message,
         IcmpMessage::DestUnreachable(Unreachable::ProtocolUnreachable)
     );
-    lab.done();
 }
 
 /// Breaks if two routers can answer each other's errors for ever: an ICMP error whose hops are used up here is
@@ -242,7 +235,6 @@ fn no_error_is_sent_about_an_error() {
     lab.give(&ip_frame(&fields, &ping));
     let (message, _) = parse_icmp(&lab.frame());
     assert_eq!(message, IcmpMessage::TimeExceeded(TimeExceeded::Transit));
-    lab.done();
 }
 
 /// Breaks if a flood of bad packets becomes a flood of errors, or if errors stop for good after one.
@@ -280,7 +272,6 @@ fn limited(frame: &[u8]) {
         later += lab.frames().len();
     }
     assert!((95..=105).contains(&later), "{later} errors in a second");
-    lab.done();
 }
 
 /// Breaks if a traceroute does not find the gateway, or if hops count for packets that end here.
@@ -310,7 +301,6 @@ fn hops_are_used_up_on_the_way_through() {
         parse_icmp(&lab.frame()).0,
         IcmpMessage::EchoReply { id: 1, seq: 1 }
     );
-    lab.done();
 }
 
 /// Breaks if pings that the socket's program does not read fill memory, or those that find no room are not counted.
@@ -323,8 +313,6 @@ fn pings_that_wait_are_bounded() {
     }
     assert_eq!(lab.dropped(DropReason::EchoQueueFull), 300 - 256);
     assert_eq!(std::iter::from_fn(|| echoes.recv().ok()).count(), 256);
-    drop(echoes);
-    lab.done();
 }
 
 /// Breaks if the sender of a datagram never hears that it was refused.
@@ -346,6 +334,4 @@ fn errors_reach_the_udp_socket() {
         (at(US, 1000).into(), at(PEER, 9).into(), IcmpError::Port)
     );
     assert!(socket.take_error().is_none());
-    drop(socket);
-    lab.done();
 }

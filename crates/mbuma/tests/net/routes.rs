@@ -43,8 +43,6 @@ fn the_most_precise_route() {
         stack.delete_route(net).unwrap();
     }
     assert!(sent() && parse(&lab.frame()).ether.dst == PEER_MAC);
-    drop(socket);
-    lab.done();
 }
 
 /// Breaks if a route to a single host makes that host's address our own: its packets would be dropped as forged, and
@@ -68,8 +66,6 @@ fn a_route_to_a_host_leaves_its_address_to_it() {
         assert_eq!(give(PEER, FOREIGN), None);
         assert!(lab.stack.udp_bind(at(FOREIGN, 8)).is_err());
         lab.frames();
-        drop(socket);
-        lab.done();
     }
 }
 
@@ -110,8 +106,6 @@ fn a_neighbours_loopback() {
         // Nothing from a link is for our own loopback.
         lab.give(&udp_frame(9, at(HOME, 7), b"x"));
         assert!(socket.recv().is_err());
-        drop(socket);
-        lab.done();
     }
 }
 
@@ -220,22 +214,19 @@ fn a_syn_without_a_route_back_is_not_held() {
     assert_eq!(lab.dropped(DropReason::TcpNoRouteBack), 1);
     assert_eq!(give(PEER), Some(PEER.into()));
     lab.frames();
-    drop(interceptor);
-    lab.done();
 }
 
 /// Breaks if an interface whose device failed for good is still used, or keeps a route that a program adds: a route by
 /// another interface would never be taken.
 #[test]
 fn an_interface_whose_device_failed_has_no_routes() {
-    let Lab {
-        stack, iface, peer, ..
-    } = Lab::plain();
-    drop(peer);
+    let mut lab = Lab::plain();
+    lab.fail_device();
+    let stack = &lab.stack;
     let socket = stack.udp_bind(at(US, 9)).unwrap();
     let send = || socket.send_to(&b"x"[..], at(PEER, 9));
     send().unwrap();
-    stack.add_default_route(iface, PEER).unwrap();
+    stack.add_default_route(lab.iface, PEER).unwrap();
     let left = stack.routes();
     assert!(
         left.iter().all(|route| route.net.prefix_len > 0),

@@ -78,7 +78,7 @@ fn run(input: fn(&Lab, &mut Vec<Vec<u8>>), pattern: Option<Pattern>) -> Outcome 
     drop(sockets);
     sent.extend(lab.frames());
     let stats = lab.stack.stats();
-    lab.done();
+    drop(lab);
     Outcome {
         sent,
         read,

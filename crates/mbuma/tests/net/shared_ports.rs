@@ -99,7 +99,6 @@ fn each_member_of_a_group_gets_its_own_copy_by_reference() {
         assert_eq!(lab.dropped(DropReason::UdpFiltered), 1);
         drop(all);
         lab.give(&frame(group, &payload));
-        lab.done();
     }
 }
 
@@ -128,8 +127,6 @@ fn a_full_queue_takes_a_datagram_from_no_other_member() {
         (0..3).for_each(|_| tick());
         assert_eq!(lab.dropped(DropReason::UdpQueueFull), 1);
         assert_eq!(waiting([&asleep, &awake]), [2, 2]);
-        drop((asleep, awake));
-        lab.done();
     }
 }
 
@@ -167,7 +164,6 @@ fn a_port_is_shared_only_by_sockets_that_all_say_so() {
         assert_eq!(taken(ANY[version]), Some(BindError::AddrInUse));
         drop((first, more));
         drop(shared(&lab, version));
-        lab.done();
     }
 }
 
@@ -221,8 +217,6 @@ fn broadcasts_reach_each_socket_here_and_there() {
         assert_eq!(socket.recv().unwrap().payload.to_vec(), large);
     }
     assert_eq!(lab.all_frames().len(), 3);
-    drop((sockets, other, six));
-    lab.done();
 }
 
 #[test]
@@ -240,5 +234,4 @@ fn sockets_that_share_nothing_have_no_bound() {
         .map(|addr| lab.stack.udp_bind((*addr, PORT)))
         .collect();
     assert_eq!(bound.map(|all| all.len()), Ok(300));
-    lab.done();
 }

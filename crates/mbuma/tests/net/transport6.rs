@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::net::*;
 use crate::frames6::*;
 use kern::{Random, Time, VirtualClock};
-use mbuf::{Chain, Live};
+use mbuf::Chain;
 use mbuma::device::Capabilities;
 use mbuma::device::memory::Pipe;
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, RouteKind, SocketError, Stack, UdpSocket};
@@ -17,6 +17,7 @@ use wire::{Ipv6Header, MacAddr, link_local_of};
 struct Two {
     clock: Arc<VirtualClock>,
     ends: [(Stack, IfIndex); 2],
+    _empty: EmptyAtEnd,
 }
 
 const LEFT: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
@@ -39,7 +40,11 @@ impl Two {
             let index = stack.attach(Arc::new(device), config).unwrap();
             (stack, index)
         });
-        Self { clock, ends }
+        Self {
+            _empty: EmptyAtEnd::new(ends.iter().map(|(stack, _)| stack.pool())),
+            clock,
+            ends,
+        }
     }
 
     /// Lets everything happen that takes no time, and then `ms`.
@@ -54,19 +59,21 @@ impl Two {
             self.clock.advance(Duration::from_millis(1));
         }
     }
+}
 
-    fn done(self) {
+impl Drop for Two {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
         for _ in 0..400 {
             self.clock.advance(Duration::from_secs(1));
             self.run(0);
         }
-        let pools = self.ends.each_ref().map(|(stack, _)| stack.pool().clone());
         for (stack, _) in &self.ends {
             let stats = stack.stats();
             assert_eq!(stats.received, stats.ended(), "{:?}", stats.dropped);
         }
-        drop(self.ends);
-        assert!(pools.iter().all(|pool| pool.live() == Live::NONE));
     }
 }
 
@@ -97,8 +104,6 @@ fn transfer(caps: Capabilities, local: SocketAddr, peer: SocketAddr) {
     assert!(got == data, "{} of {} bytes", got.len(), data.len());
     let lost = left.stats().tcp.retransmitted_segments;
     assert_eq!(lost, 0, "nothing was lost");
-    drop((stream, accepted, listener));
-    two.done();
 }
 
 #[test]
@@ -126,7 +131,7 @@ fn s9_link_local_addresses_need_their_zone() {
     let without = left.tcp_connect(at6(Ipv6Addr::UNSPECIFIED, 0), at6(far, 80));
     assert_eq!(without.err(), Some(SocketError::Unreachable));
     let zone = index.number();
-    two.done();
+    drop(two);
     let with: SocketAddr = SocketAddrV6::new(far, 80, 0, zone).into();
     transfer(
         Capabilities::plain(1500),
@@ -161,7 +166,6 @@ fn l1_the_packets_of_a_flow_have_its_label_also_when_they_are_sent_again() {
     stream.abort();
     drop((stream, sockets));
     drop(lab.frames());
-    lab.done();
 }
 
 #[test]
@@ -182,8 +186,6 @@ fn a_closed_port_refuses_and_no_route_is_told() {
         let to_many = left.tcp_connect(at6(LEFT, 0), group);
         assert_eq!(to_many.err(), Some(SocketError::Unreachable));
     }
-    drop(refused);
-    two.done();
 }
 
 #[test]
@@ -209,8 +211,6 @@ fn udp_both_ways_and_an_error_from_a_closed_port() {
         .unwrap();
     two.run(1);
     assert_eq!(asks.take_error().unwrap().dst, at6(RIGHT, 54));
-    drop((asks, answers));
-    two.done();
 }
 
 #[test]
@@ -228,7 +228,6 @@ fn a_stack_talks_to_itself() {
         let mut buf = [0; 16];
         assert_eq!(accepted.recv(&mut buf), Ok(5));
     }
-    two.done();
 }
 
 #[test]
@@ -252,6 +251,4 @@ fn a_route_leads_through_a_gateway() {
             .is_err()
     );
     assert_eq!(lab.stack.routes6().len(), 6);
-    drop(socket);
-    lab.done();
 }

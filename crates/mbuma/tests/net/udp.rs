@@ -40,8 +40,6 @@ fn echo_both_ways() {
             .unwrap();
         assert_eq!(parse_udp(&lab.frame()), (at(US, 7), at(PEER, 4000), data));
         assert!(socket.recv().is_err());
-        drop(socket);
-        lab.done();
     }
 }
 
@@ -57,8 +55,6 @@ fn damaged_datagrams_are_dropped_and_those_without_checksum_are_not() {
     frame[14 + 20 + 6..][..2].fill(0);
     lab.give(&frame);
     assert!(socket.recv().is_ok());
-    drop(socket);
-    lab.done();
 }
 
 /// Breaks if a UDP length that the packet does not have is believed.
@@ -78,8 +74,6 @@ fn lengths_beyond_the_packet_are_refused() {
     datagram.extend_from_slice(b"behind");
     lab.give(&ip_frame(&from_peer(US, IpProto::UDP), &datagram));
     assert_eq!(socket.recv().unwrap().payload.to_vec(), b"abc");
-    drop(socket);
-    lab.done();
 }
 
 /// Breaks if one datagram fits two sockets, or a free port is not found.
@@ -115,8 +109,6 @@ fn a_port_is_bound_once_and_free_ports_are_found() {
     let name = "example.org:53";
     assert_eq!(stack.udp_bind(name).unwrap_err(), BindError::NotAnAddress);
     assert_eq!(by_text.send_to(b"x", name), Err(SendError::BadDestination));
-    drop(by_text);
-    lab.done();
 }
 
 /// Breaks if a socket sends from addresses that are not its own, or what can't be a datagram.
@@ -136,8 +128,6 @@ fn sending_is_checked() {
     let large = lab.chain(&vec![0; 65_508]);
     assert_eq!(socket.send_to(large, at(PEER, 1)), Err(SendError::TooBig));
     assert!(lab.frames().is_empty());
-    drop(socket);
-    lab.done();
 }
 
 /// Breaks if a gateway's intercepting socket misses datagrams, takes those of other sockets, or can't answer from the
@@ -191,8 +181,6 @@ fn an_intercepting_socket_answers_as_the_asked_address() {
         quote,
         udp_frame(4000, at(FOREIGN, 53), b"to a foreign server")[14..]
     );
-    drop((any, dns, datagram, ours));
-    lab.done();
 }
 
 /// Breaks if a large datagram that is refused is quoted with the length of the quote.
@@ -209,8 +197,6 @@ fn refusing_a_large_datagram() {
         IcmpMessage::DestUnreachable(Unreachable::AdminProhibited)
     );
     assert_eq!(quote, frame[14..][..548]);
-    drop(any);
-    lab.done();
 }
 
 /// Breaks if a program that refuses a datagram of its own making, larger than any that arrives, panics.
@@ -225,8 +211,6 @@ fn refusing_what_can_not_have_arrived() {
         any.refuse(&datagram, IcmpError::Port);
     }
     assert!(lab.frames().is_empty());
-    drop((any, datagram));
-    lab.done();
 }
 
 /// Breaks if a client without an address can't reach a DHCP server, or if it can reach more.
@@ -264,8 +248,6 @@ fn from_no_address() {
     let another = ip(&fields, &udp(at(PEER, 67), at(everybody, 68), b"offer"));
     lab.give(&ether(MacAddr::BROADCAST, EtherType::IPV4, &another));
     assert_eq!(lab.dropped(DropReason::UdpNoSocket), 1);
-    drop(server);
-    lab.done();
 }
 
 /// Breaks if unread datagrams take memory without limit, or if a reader is not woken, or
@@ -290,8 +272,6 @@ fn queue_and_waker() {
     assert_eq!(woken(), 2);
     socket.set_waker(Some(Waker::from(Arc::clone(&count))));
     assert_eq!(woken(), 3, "something is there already");
-    drop(socket);
-    lab.done();
 }
 
 /// Breaks if a small datagram that waits keeps a whole cluster from being used.
@@ -305,8 +285,6 @@ fn small_datagrams_pin_little() {
     lab.put_packet(packet);
     lab.poll();
     assert!(socket.recv().unwrap().payload.pinned() <= mbuf::MSIZE);
-    drop(socket);
-    lab.done();
 }
 
 /// Breaks if two sockets of one stack don't reach each other, or if such packets touch the wire.
@@ -323,8 +301,6 @@ fn datagrams_to_ourselves_touch_no_wire() {
     a.send_to(lab.chain(b"closed"), at(US, 3)).unwrap();
     assert_eq!(a.take_error().unwrap().kind, IcmpError::Port);
     assert!(lab.frames().is_empty());
-    drop((a, b));
-    lab.done();
 }
 
 /// Breaks if a device that finishes checksums gets anything but the pseudo-header's sum, or if the
@@ -356,8 +332,6 @@ fn an_offloading_device_gets_the_sum_of_the_pseudo_header() {
     lab.put_packet(packet);
     lab.poll();
     assert_eq!(socket.recv().unwrap().payload.to_vec(), b"trusted");
-    drop(socket);
-    lab.done();
 }
 
 /// Breaks if datagrams that a device merged reach the socket as one.
@@ -376,8 +350,6 @@ fn merged_datagrams_are_taken_apart() {
         }
         assert!(socket.recv().is_err(), "an empty one after {len} bytes");
     }
-    drop(socket);
-    lab.done();
 }
 
 /// Breaks if the stack accepts datagrams to groups that it never joined, or refuses those to all hosts; or if TCP
@@ -403,8 +375,6 @@ fn only_joined_groups_and_broadcasts_are_received() {
     lab.give(&ether(MacAddr::BROADCAST, EtherType::IPV4, &packet));
     assert_eq!(lab.dropped(DropReason::IpNotForUs), 2);
     assert!(lab.frames().is_empty());
-    drop(socket);
-    lab.done();
 }
 
 /// Breaks if bytes are not copied as they are, or if a payload that is longer than the buffer is written beyond it or
@@ -426,8 +396,6 @@ fn bytes_are_sent_and_received() {
     assert_eq!(b.recv_from(&mut buf), Err(RecvError::WouldBlock));
     let huge = vec![0; 70_000];
     assert_eq!(a.send_to(&huge[..], at(US, 2)), Err(SendError::TooBig));
-    drop((a, b));
-    lab.done();
 }
 
 #[test]
@@ -451,7 +419,6 @@ fn tcp_listens_at_addresses_of_the_stack_alone() {
         .add_address(lab.iface, Ipv4Addr::new(192, 0, 2, 77), 24)
         .unwrap();
     lab.stack.tcp_listen(late, 1).unwrap();
-    lab.done();
 }
 
 /// Breaks if a station takes in what a hub, or a bridge that does not know the receiver, carries to all: a router would
@@ -465,8 +432,6 @@ fn a_frame_for_another_station_is_dropped() {
     lab.give(&ether(another, EtherType::IPV4, &packet));
     assert!(socket.recv().is_err());
     assert_eq!(lab.dropped(DropReason::NotOurMac), 1);
-    drop(socket);
-    lab.done();
 }
 
 /// Breaks if errors of a socket whose program reads none of them fill memory.
@@ -479,6 +444,4 @@ fn errors_that_wait_are_bounded() {
     }
     let errors = std::iter::from_fn(|| socket.take_error());
     assert_eq!(errors.count(), 16);
-    drop(socket);
-    lab.done();
 }

@@ -22,8 +22,6 @@ fn a_reset_is_an_error_of_the_reader() {
     );
     let ended = server.recv_chain(1).map(|_| ());
     assert_eq!(ended, Err(TlsError::Socket(SocketError::Reset)));
-    drop((client, server));
-    wire.done();
 }
 
 #[test]
@@ -42,8 +40,6 @@ fn a_peer_that_speaks_no_tls_is_told_so() {
     let mut alert = [0; 7];
     until(&wire, || client.recv(&mut alert).is_ok());
     assert_eq!((alert[0], alert[5]), (21, 2));
-    drop((client, server));
-    wire.done();
 }
 
 #[test]
@@ -89,8 +85,6 @@ fn a_dropped_stream_delivers_its_data_and_says_its_end() {
     until(&wire, || {
         client.recv_chain(1).is_ok_and(|end| end.is_empty())
     });
-    drop(client);
-    wire.done();
 }
 
 #[test]
@@ -118,8 +112,6 @@ fn a_record_that_waits_for_a_buffer_is_not_the_end() {
         let len = data.len() * (1 + usize::from(more));
         assert_eq!(receive(&wire, &server, len).len(), len);
         assert!(server.recv_chain(1).is_ok_and(|end| end.is_empty()));
-        drop((client, server));
-        wire.done();
     }
 }
 
@@ -136,8 +128,6 @@ fn a_side_that_reads_no_more_sees_the_end() {
     }
     client.send(b"the other direction is open").expect("room");
     assert_eq!(receive(&wire, &server, 27).len(), 27);
-    drop((client, server));
-    wire.done();
 }
 
 /// Has no next keys. The count tells whether it is there.
@@ -190,6 +180,5 @@ fn the_keys_go_when_the_connection_is_done() {
         }
         drop(client);
         until(&wire, || Arc::strong_count(&count) == 1);
-        wire.done();
     }
 }

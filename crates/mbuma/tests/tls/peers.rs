@@ -136,8 +136,6 @@ fn rustls_reads_what_we_send_and_we_read_what_it_sends() {
                 client.got.len() == down.len() && up.len() == 60_000
             });
             assert!(client.got == down && up == pattern(60_000), "{suite:?}");
-            drop((client, server));
-            wire.done();
         }
     }
 }
@@ -152,14 +150,14 @@ fn handshake_messages_may_come_in_many_records() {
         let mut wire = Wire::new();
         let (client, stream) = with_client(&mut wire, config);
         drop((client, stream));
-        wire.done();
+        drop(wire);
         let mut config = server_config();
         config.max_fragment_size = Some(64);
         let mut wire = Wire::new();
         let client = Arc::new(client_config(&[]));
         let (stream, server) = with_server(&mut wire, &client, &Arc::new(config));
         drop((stream, server));
-        wire.done();
+        drop(wire);
         done.send(()).expect("the test waits");
     });
     let ended = ended.recv_timeout(Duration::from_secs(120));
@@ -191,8 +189,6 @@ fn a_message_that_never_ends_is_refused() {
         Some(HandshakeError::Tls(rustls::Error::InvalidMessage(why))) if *why == too_large
     );
     assert!(is_it, "{failed:?}");
-    drop((client, server));
-    wire.done();
 }
 
 #[test]
@@ -213,8 +209,6 @@ fn keys_change_under_traffic_with_rustls() {
         });
     }
     assert!(server.counts().rx_updates >= 6 && server.counts().tx_updates >= 6);
-    drop((client, server));
-    wire.done();
 }
 
 #[test]
@@ -234,8 +228,6 @@ fn tickets_reach_the_library() {
         let kind = other.tls.handshake_kind();
         let resumed = kind == Some(rustls::HandshakeKind::Resumed);
         assert_eq!(resumed, round == 1, "{kind:?}");
-        drop((client, other));
-        wire.done();
     }
 }
 
@@ -254,8 +246,6 @@ fn close_notify_of_either_side_is_understood() {
         client.advance().expect("records of TLS");
         server.recv_chain(1).is_ok_and(|end| end.is_empty())
     });
-    drop((client, server));
-    wire.done();
 }
 
 #[test]
@@ -285,8 +275,6 @@ fn a_reader_needs_no_further_bytes_for_what_has_come() {
     for _ in 0..2 {
         assert!(server.recv_chain(1).is_ok_and(|end| end.is_empty()));
     }
-    drop((client, server));
-    wire.done();
 }
 
 #[test]
@@ -311,8 +299,6 @@ fn a_stream_that_is_cut_off_is_told_from_one_that_ends() {
         client.advance().expect("records of TLS");
         client.got == b"answer"
     });
-    drop((client, server));
-    wire.done();
 }
 
 #[test]
@@ -338,6 +324,4 @@ fn a_record_that_was_changed_ends_both_directions() {
     });
     let description = rustls::AlertDescription::BadRecordMac;
     assert_eq!(told, Some(rustls::Error::AlertReceived(description)));
-    drop((client, server));
-    wire.done();
 }

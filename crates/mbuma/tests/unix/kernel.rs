@@ -253,7 +253,6 @@ proptest! {
         let theirs = play(nonblocking(kernel::UnixStream::pair().unwrap()), &ops);
         let ours = play(stack.unix().pair(), &ops);
         prop_assert_eq!(ours, theirs);
-        done(&stack);
     }
 
     /// Breaks if sequenced packets behave otherwise than the kernel's.
@@ -263,7 +262,6 @@ proptest! {
         let theirs = play(kernel_seqpackets(), &ops);
         let ours = play(stack.unix().seqpacket_pair(), &ops);
         prop_assert_eq!(ours, theirs);
-        done(&stack);
     }
 
     /// Breaks if connected datagram sockets behave otherwise than the kernel's.
@@ -278,7 +276,6 @@ proptest! {
         let theirs = play((a, b), &ops);
         let ours = play(stack.unix().datagram_pair(), &ops);
         prop_assert_eq!(ours, theirs);
-        done(&stack);
     }
 
     /// Breaks if names, listeners and unconnected datagrams behave otherwise than the kernel's.
@@ -288,7 +285,6 @@ proptest! {
         let theirs = play_named(&Kernel::new(), &ops);
         let ours = play_named(&stack.unix(), &ops);
         prop_assert_eq!(ours, theirs);
-        done(&stack);
     }
 }
 

@@ -41,8 +41,6 @@ fn a_stream_through_a_narrow_buffer() {
             }
         });
         assert_eq!(received, expected);
-        drop((left, right));
-        done(&stack);
     }
 }
 
@@ -77,8 +75,6 @@ fn both_directions_by_reference() {
         s.spawn(|| run(&right, false));
         run(&left, true);
     });
-    drop((left, right));
-    done(&stack);
 }
 
 /// Breaks if several threads that sleep on one socket are not all served, or a record is received twice.
@@ -117,8 +113,6 @@ fn many_on_one_socket() {
         readers.into_iter().map(|r| r.join().unwrap()).sum::<u64>()
     });
     assert_eq!(total, (0..senders * each).sum::<u64>());
-    drop((left, right));
-    done(&stack);
 }
 
 /// Breaks if datagrams of many to one are lost or overtake each other.
@@ -148,8 +142,6 @@ fn many_to_one() {
             next[usize::from(n)] += 1;
         }
     });
-    drop(sink);
-    done(&stack);
 }
 
 /// Breaks if a connection is lost, or a thread hangs, when many connect and several accept.
@@ -181,8 +173,6 @@ fn a_busy_listener() {
             });
         }
     });
-    drop(listener);
-    done(&stack);
 }
 
 /// Breaks if a sleeping thread does not learn of the end.
@@ -197,7 +187,5 @@ fn an_end_wakes_sleepers() {
             thread::yield_now();
             right.shutdown(Shutdown::Both);
         });
-        drop((left, right));
-        done(&stack);
     }
 }

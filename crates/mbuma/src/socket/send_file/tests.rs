@@ -1,19 +1,16 @@
 //! The cases of FreeBSD's tests of sendfile (sendfile_test, ssl_sendfile), except those about descriptors.
 
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
+use std::net::{IpAddr, Shutdown};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kern::Random;
-use mbuf::Live;
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, SealFlags};
 
 use super::*;
-use crate::device::epair::{EpairConfig, EpairEnd, Input};
-use crate::ifnet::IfConfig;
-use crate::{Config, Stack};
+use crate::Stack;
+use crate::socket::test_pair::{self, TestPair};
 
 /// The byte at a place of the file.
 fn byte(at: usize) -> u8 {
@@ -39,53 +36,18 @@ pub(crate) fn sealed(len: usize) -> Arc<SealedFile> {
     ))
 }
 
-struct Pair {
-    client: TcpStream,
-    served: TcpStream,
-    stacks: [Stack; 2],
-    _ends: (EpairEnd, EpairEnd),
+/// A pair with a window that a file does not fit into.
+fn pair() -> TestPair {
+    over(test_pair::ipv4)
 }
 
-impl Pair {
-    fn new() -> Self {
-        Self::over(|host| Ipv4Addr::new(192, 0, 2, host).into())
-    }
+fn over(addr: fn(u8) -> IpAddr) -> TestPair {
+    TestPair::over(addr, |config| {
+        (config.tcp.recv_buffer, config.tcp.recv_buffer_max) = (60_000, 60_000);
+    })
+}
 
-    fn over_ipv6() -> Self {
-        Self::over(|host| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host.into()).into())
-    }
-
-    /// Two stacks with the addresses of hosts 1 and 2.
-    fn over(addr: fn(u8) -> IpAddr) -> Self {
-        let stack = |seed| {
-            let clock = Arc::new(kern::MonotonicClock::new());
-            let mut config = Config::new(clock, Random::from_seed(seed));
-            // A window that a file does not fit into.
-            (config.tcp.recv_buffer, config.tcp.recv_buffer_max) = (60_000, 60_000);
-            Stack::new(config).unwrap()
-        };
-        let stacks = [1, 2].map(stack);
-        let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
-        for (end, host) in [(&mut a, 1), (&mut b, 2)] {
-            let config = IfConfig::new("epair0").with_addr(addr(host), 24);
-            end.attach(&stacks[usize::from(host) - 1], config, Input::Direct)
-                .unwrap();
-        }
-        let server = SocketAddr::new(addr(2), 80);
-        let listener = stacks[1].tcp_listen(server, 1).unwrap();
-        let any = match server {
-            SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-            SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-        };
-        let client = stacks[0].tcp_connect(any, server).unwrap();
-        Self {
-            served: listener.accept().unwrap(),
-            client,
-            stacks,
-            _ends: (a, b),
-        }
-    }
-
+impl TestPair {
     fn poll(&self) {
         for stack in &self.stacks {
             stack.poll();
@@ -131,12 +93,6 @@ impl Pair {
             got.extend(self.received());
         }
     }
-
-    fn done(self) {
-        let pools = self.stacks.each_ref().map(|s| s.pool().clone());
-        drop(self);
-        assert!(pools.iter().all(|pool| pool.live() == Live::NONE));
-    }
 }
 
 pub(crate) fn jobs(len: usize, range: Range<u64>) -> [SendFile; 2] {
@@ -163,17 +119,16 @@ fn a_range_without_an_end_leaves_bytes_to_send() {
 #[test]
 fn a_file_arrives_between_its_header_and_trailer() {
     const LEN: usize = 2 << 20;
-    let pairs = [Pair::new, Pair::over_ipv6];
-    let jobs = pairs.map(|pair| jobs(LEN, 0..LEN as u64).map(|job| (pair, job)));
-    for (pair, job) in jobs.into_iter().flatten() {
-        let pair = pair();
+    let versions: [fn(u8) -> IpAddr; 2] = [test_pair::ipv4, test_pair::ipv6];
+    let jobs = versions.map(|addr| jobs(LEN, 0..LEN as u64).map(|job| (addr, job)));
+    for (addr, job) in jobs.into_iter().flatten() {
+        let pair = over(addr);
         let mut job = job.with_header(*b"header").with_trailer(*b"trailer");
         let got = pair.pump(&mut job);
         let expected = [&b"header"[..], &content(0..LEN), b"trailer"].concat();
         assert_eq!(job.accepted(), expected.len() as u64);
         assert!(got == expected);
         assert_eq!(pair.client.send_file(&mut job).unwrap(), 0);
-        pair.done();
     }
 }
 
@@ -181,7 +136,7 @@ fn a_file_arrives_between_its_header_and_trailer() {
 #[test]
 fn a_sealed_file_is_not_copied() {
     const LEN: usize = 1 << 20;
-    let pair = Pair::new();
+    let pair = pair();
     let file = sealed(LEN);
     let mapped = file.pages.source().bytes(0).unwrap().as_ptr_range();
     let copied = |stack: &Stack| stack.pool().stats().bytes_copied;
@@ -206,8 +161,6 @@ fn a_sealed_file_is_not_copied() {
     assert!(got - lent < LEN / 20, "{lent} of {got}");
     let by_count = copied(&pair.stacks[0]) - before;
     assert!(by_count < LEN as u64 / 100, "{by_count}");
-    drop((file, job));
-    pair.done();
 }
 
 /// Breaks if the count of accepted bytes differs from the bytes in the buffer when the buffer is full, or a full buffer
@@ -215,7 +168,7 @@ fn a_sealed_file_is_not_copied() {
 #[test]
 fn a_full_buffer_takes_a_part_and_then_nothing() {
     for mut job in jobs(1 << 20, 0..1 << 20) {
-        let pair = Pair::new();
+        let pair = pair();
         pair.client.set_buffers(100_000, 100_000);
         let n = pair.client.send_file(&mut job).unwrap();
         assert!((50_000..1 << 20).contains(&n), "{n}");
@@ -229,7 +182,6 @@ fn a_full_buffer_takes_a_part_and_then_nothing() {
         assert_eq!(job.accepted(), n);
         let got = pair.pump(&mut job);
         assert!(got == content(0..1 << 20));
-        pair.done();
     }
 }
 
@@ -237,12 +189,11 @@ fn a_full_buffer_takes_a_part_and_then_nothing() {
 #[test]
 fn an_empty_range_sends_its_header_alone() {
     for job in jobs(100, 40..40) {
-        let pair = Pair::new();
+        let pair = pair();
         let mut job = job.with_header(*b"head");
         assert_eq!(pair.client.send_file(&mut job).unwrap(), 4);
         assert!(job.is_done());
         assert_eq!(pair.received(), b"head");
-        pair.done();
     }
 }
 
@@ -250,7 +201,7 @@ fn an_empty_range_sends_its_header_alone() {
 #[test]
 fn a_range_beyond_the_end_ends_the_connection() {
     for (at, mut job) in (0..2).zip(jobs(400_000, 1_000..900_000)) {
-        let pair = Pair::new();
+        let pair = pair();
         let mut got = Vec::new();
         let e = loop {
             match pair.client.send_file(&mut job) {
@@ -267,7 +218,6 @@ fn a_range_beyond_the_end_ends_the_connection() {
         assert!(got == content(1_000..1_000 + got.len()));
         assert!(job.accepted() >= got.len() as u64);
         assert_eq!(pair.served.recv(&mut [0]), Err(SocketError::Reset));
-        pair.done();
     }
 }
 
@@ -275,13 +225,12 @@ fn a_range_beyond_the_end_ends_the_connection() {
 #[test]
 fn a_file_that_fails_before_its_first_byte_leaves_the_connection_as_it_is() {
     for mut job in jobs(5_000, 1_000..6_000) {
-        let pair = Pair::new();
+        let pair = pair();
         let e = pair.client.send_file(&mut job).unwrap_err();
         assert!(matches!(&e, SendFileError::Read(_)), "{e}");
         assert_eq!((job.accepted(), pair.client.error()), (0, None));
         pair.client.send(b"500").unwrap();
         assert_eq!(pair.received(), b"500");
-        pair.done();
     }
 }
 
@@ -289,7 +238,7 @@ fn a_file_that_fails_before_its_first_byte_leaves_the_connection_as_it_is() {
 #[test]
 fn a_call_moves_no_more_than_it_may() {
     for mut job in jobs(200_000, 0..200_000) {
-        let pair = Pair::new();
+        let pair = pair();
         job.set_call_max(30_000);
         let mut got = Vec::new();
         while !job.is_done() {
@@ -301,7 +250,6 @@ fn a_call_moves_no_more_than_it_may() {
         }
         got.extend(pair.received());
         assert!(got == content(0..200_000));
-        pair.done();
     }
 }
 
@@ -310,7 +258,7 @@ fn a_call_moves_no_more_than_it_may() {
 #[test]
 fn calls_that_follow_each_other_send_whole_segments() {
     for mut job in jobs(900_000, 0..900_000) {
-        let pair = Pair::new();
+        let pair = pair();
         pair.client.set_nodelay(true);
         pair.client.set_buffers(1 << 20, 1 << 20);
         job.set_call_max(10_000);
@@ -321,14 +269,13 @@ fn calls_that_follow_each_other_send_whole_segments() {
         assert!(info.send_queue > 0, "the case needs a rest");
         let got = pair.pump(&mut job);
         assert!(got == content(0..900_000));
-        pair.done();
     }
 }
 
 /// Breaks if a file that is truncated while its sender waits is padded, or the count is not that of the accepted bytes.
 #[test]
 fn a_file_that_is_cut_short_ends_the_connection() {
-    let pair = Pair::new();
+    let pair = pair();
     pair.client.set_buffers(100_000, 100_000);
     let file = Arc::new(memfd(1 << 20));
     let mut job = SendFile::new(Arc::clone(&file), 0..1 << 20);
@@ -346,20 +293,18 @@ fn a_file_that_is_cut_short_ends_the_connection() {
     assert!(job.accepted() >= accepted && job.accepted() <= 300_000);
     assert!(got == content(0..got.len()));
     assert_eq!(pair.client.error(), Some(SocketError::Io));
-    pair.done();
 }
 
 /// Breaks if a range that was fixed at the call follows a file that grows.
 #[test]
 fn a_file_that_grows_is_sent_as_far_as_was_said() {
-    let pair = Pair::new();
+    let pair = pair();
     pair.client.set_buffers(50_000, 50_000);
     let file = Arc::new(memfd(200_000));
     let mut job = SendFile::new(Arc::clone(&file), 0..200_000);
     pair.client.send_file(&mut job).unwrap();
     file.set_len(400_000).unwrap();
     assert!(pair.pump(&mut job) == content(0..200_000));
-    pair.done();
 }
 
 /// Breaks if an I/O error harms the process, or the header of an unreadable file is sent.
@@ -367,20 +312,19 @@ fn a_file_that_grows_is_sent_as_far_as_was_said() {
 fn a_file_that_cannot_be_read_is_an_error() {
     let dir = std::env::temp_dir();
     let unreadable = File::open(dir).unwrap();
-    let pair = Pair::new();
+    let pair = pair();
     let mut job = SendFile::new(Arc::new(unreadable), 0..10).with_header(*b"head");
     let e = pair.client.send_file(&mut job).unwrap_err();
     assert!(matches!(e, SendFileError::Read(_)), "{e}");
     assert_eq!((job.accepted(), pair.client.error()), (0, None));
     assert_eq!(pair.received(), b"");
-    pair.done();
 }
 
 /// Breaks if bytes that another thread has read are lost, doubled or moved, or the thread that must not wait reads by
 /// itself when the file system can't say what is in memory, as that of memfds usually can't.
 #[test]
 fn a_thread_that_must_not_wait_sends_what_another_has_read() {
-    let pair = Pair::new();
+    let pair = pair();
     pair.client.set_buffers(90_000, 90_000);
     let job = SendFile::new(Arc::new(memfd(700_000)), 1_000..650_000);
     let mut job = job.with_header(*b"head").with_trailer(*b"tail");
@@ -397,7 +341,6 @@ fn a_thread_that_must_not_wait_sends_what_another_has_read() {
     pair.rest(&job, &mut got);
     let expected = [&b"head"[..], &content(1_000..650_000), b"tail"].concat();
     assert!(got == expected);
-    pair.done();
 }
 
 /// Breaks if a file that became shorter before another thread reads it is padded, or its rest is sent without an error.
@@ -414,7 +357,7 @@ fn reading_ahead_finds_a_short_file() {
 /// Breaks if a program that counts the memory of lent pages counts it as free while a peer has not acknowledged it.
 #[test]
 fn a_guard_goes_with_the_last_page() {
-    let pair = Pair::new();
+    let pair = pair();
     let guard = Arc::new(());
     let memfd = memfd(30_000);
     rustix::fs::fcntl_add_seals(&memfd, SealFlags::SHRINK | SealFlags::WRITE).unwrap();
@@ -435,14 +378,13 @@ fn a_guard_goes_with_the_last_page() {
         pair.poll();
         assert!(begin.elapsed().as_secs() < 20);
     }
-    pair.done();
 }
 
 /// Breaks if a closed direction takes a file.
 #[test]
 fn nothing_is_sent_behind_the_end() {
     for mut job in jobs(100, 0..100) {
-        let pair = Pair::new();
+        let pair = pair();
         pair.client.shutdown(Shutdown::Write);
         let e = pair.client.send_file(&mut job).unwrap_err();
         assert!(
@@ -450,14 +392,13 @@ fn nothing_is_sent_behind_the_end() {
             "{e}"
         );
         assert_eq!(job.accepted(), 0);
-        pair.done();
     }
 }
 
 /// Breaks if the blocking call gives up early, or sleeps although there is room.
 #[test]
 fn the_blocking_call_sends_all() {
-    let pair = Pair::new();
+    let pair = pair();
     pair.client.set_buffers(60_000, 60_000);
     let mut job = SendFile::new(Arc::new(memfd(1 << 20)), 0..1 << 20).with_trailer(*b"end");
     let done = AtomicBool::new(false);
@@ -485,7 +426,6 @@ fn the_blocking_call_sends_all() {
         assert!(reader.join().unwrap() == [content(0..1 << 20), b"end".to_vec()].concat());
         done.store(true, Ordering::Relaxed);
     });
-    pair.done();
 }
 
 proptest! {
@@ -500,7 +440,7 @@ proptest! {
         (by_reference, over_ipv6) in any::<(bool, bool)>(),
     ) {
         // Breaks if any mix of alignment, room and reads loses bytes or counts them twice (opnsense/src#296).
-        let pair = if over_ipv6 { Pair::over_ipv6() } else { Pair::new() };
+        let pair = over(if over_ipv6 { test_pair::ipv6 } else { test_pair::ipv4 });
         pair.client.set_buffers(send, send);
         pair.served.set_buffers(recv, recv);
         let range = start as u64..(start + len) as u64;
@@ -529,7 +469,5 @@ proptest! {
         }
         pair.rest(&job, &mut got);
         prop_assert!(got == expected);
-        drop(job);
-        pair.done();
     }
 }

@@ -1,62 +1,18 @@
-use std::net::Ipv4Addr;
-
 use kern::Random;
-use mbuf::{Chain, Live};
+use mbuf::Chain;
 
 use super::receive::COPIED_LOCKED;
 use super::*;
-use crate::device::epair::{EpairConfig, EpairEnd, Input};
-use crate::ifnet::IfConfig;
-use crate::{Config, Stack};
+use crate::socket::test_pair::TestPair;
 
 mod waiting;
-
-/// Both ends of a connection between two stacks.
-struct Pair {
-    client: TcpStream,
-    served: TcpStream,
-    stacks: [Stack; 2],
-    _ends: (EpairEnd, EpairEnd),
-}
-
-impl Pair {
-    fn new() -> Self {
-        let stack = |seed| {
-            let clock = Arc::new(kern::MonotonicClock::new());
-            Stack::new(Config::new(clock, Random::from_seed(seed))).unwrap()
-        };
-        let stacks = [1, 2].map(stack);
-        let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
-        for (end, host) in [(&mut a, 1), (&mut b, 2)] {
-            let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
-            end.attach(&stacks[usize::from(host) - 1], config, Input::Direct)
-                .unwrap();
-        }
-        let server = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 2), 80));
-        let listener = stacks[1].tcp_listen(server, 1).unwrap();
-        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let client = stacks[0].tcp_connect(any, server).unwrap();
-        Self {
-            client,
-            served: listener.accept().unwrap(),
-            stacks,
-            _ends: (a, b),
-        }
-    }
-
-    fn done(self) {
-        let pools = self.stacks.each_ref().map(|s| s.pool().clone());
-        drop(self);
-        assert!(pools.iter().all(|pool| pool.live() == Live::NONE));
-    }
-}
 
 /// Breaks if bytes are lost, repeated or out of order when small reads, which copy under the lock, alternate with large
 /// ones, which move mbufs.
 #[test]
 fn what_is_read_by_pieces_is_what_was_sent() {
-    let pair = Pair::new();
-    let Pair { client, served, .. } = &pair;
+    let pair = TestPair::new();
+    let TestPair { client, served, .. } = &pair;
     let sent: Vec<u8> = (0..20_000_u32).map(|n| ((n * 7) >> 3) as u8).collect();
     assert_eq!(client.send(&sent).unwrap(), sent.len());
     let mut got = Vec::new();
@@ -75,15 +31,14 @@ fn what_is_read_by_pieces_is_what_was_sent() {
     client.shutdown(std::net::Shutdown::Write);
     assert_eq!(served.recv(&mut [0; 9]), Ok(0));
     assert_eq!(served.recv(&mut []), Ok(0));
-    pair.done();
 }
 
 /// Breaks if a buffer that got smaller takes as much as before, or loses bytes in it or announced room, or if a larger
 /// one takes no more.
 #[test]
 fn buffers_shrink_and_grow_with_bytes_inside() {
-    let pair = Pair::new();
-    let Pair { client, served, .. } = &pair;
+    let pair = TestPair::new();
+    let TestPair { client, served, .. } = &pair;
     let fill = || {
         let mut sent = 0;
         while let Ok(n) = client.send(&[7; 10_000]) {
@@ -115,15 +70,14 @@ fn buffers_shrink_and_grow_with_bytes_inside() {
     let more = fill();
     assert!(more > 900_000, "{more}");
     assert_eq!(drain(), less + more);
-    pair.done();
 }
 
 /// Breaks if a peek takes bytes, shows others than the next read, or goes beyond the received bytes; random sizes
 /// against a model.
 #[test]
 fn what_is_peeked_is_read_next() {
-    let pair = Pair::new();
-    let Pair { client, served, .. } = &pair;
+    let pair = TestPair::new();
+    let TestPair { client, served, .. } = &pair;
     let seed = 20;
     let mut random = Random::from_seed(seed);
     let mut queued = std::collections::VecDeque::<u8>::new();
@@ -150,15 +104,14 @@ fn what_is_peeked_is_read_next() {
     client.shutdown(Shutdown::Write);
     while served.recv(&mut [0; 4_000]) != Ok(0) {}
     assert_eq!(served.peek(&mut [0; 4]), Ok(0), "the end of file");
-    pair.done();
 }
 
 /// Breaks if a reader that has closed keeps memory, stops the peer, or reads on; or if it also closes the other
 /// direction.
 #[test]
 fn a_reader_that_has_closed_stops_no_writer() {
-    let pair = Pair::new();
-    let Pair { client, served, .. } = &pair;
+    let pair = TestPair::new();
+    let TestPair { client, served, .. } = &pair;
     client.send(&[1; 5_000]).unwrap();
     assert_eq!(served.info().recv_queue, 5_000);
     served.shutdown(Shutdown::Read);
@@ -176,13 +129,12 @@ fn a_reader_that_has_closed_stops_no_writer() {
     assert_eq!(client.recv(&mut [0; 9]), Ok(0));
     client.shutdown(Shutdown::Both);
     assert_eq!(client.error(), None);
-    pair.done();
 }
 
 /// Breaks if a read of an empty buffer takes the connection's lock, which the thread that fills the buffer holds.
 #[test]
 fn an_empty_read_takes_no_lock() {
-    let pair = Pair::new();
+    let pair = TestPair::new();
     let served = &pair.served;
     let locked = served.pcb.lock_inside();
     let nothing = Err(SocketError::WouldBlock);
@@ -196,7 +148,6 @@ fn an_empty_read_takes_no_lock() {
     assert!(!served.pcb.is_readable());
     served.shutdown(std::net::Shutdown::Read);
     assert_eq!(served.recv(&mut [0; 9]), Ok(0));
-    pair.done();
 }
 
 /// All that has come, until there is no more.
@@ -215,8 +166,8 @@ fn received(stream: &TcpStream) -> Vec<u8> {
 /// order.
 #[test]
 fn what_is_behind_a_claim_waits_for_it() {
-    let pair = Pair::new();
-    let Pair {
+    let pair = TestPair::new();
+    let TestPair {
         client,
         served,
         stacks,
@@ -236,30 +187,27 @@ fn what_is_behind_a_claim_waits_for_it() {
     assert_eq!(received(served), b"first between second end");
     assert_eq!(served.recv(&mut [0]), Ok(0));
     served.shutdown(Shutdown::Write);
-    pair.done();
 }
 
 /// Breaks if a claim takes no room, so that a program could claim without bound.
 #[test]
 fn a_claim_takes_room() {
-    let pair = Pair::new();
+    let pair = TestPair::new();
     pair.client.set_buffers(10_000, 10_000);
-    let claim = pair.client.claim(9_000).unwrap();
+    let _claim = pair.client.claim(9_000).unwrap();
     assert_eq!(pair.client.send_space(), 1_000);
-    let over = pair.client.claim(2_000).unwrap();
+    let _over = pair.client.claim(2_000).unwrap();
     assert_eq!(
         pair.client.claim(1).map(|_| ()),
         Err(SocketError::WouldBlock)
     );
-    drop((claim, over));
-    pair.done();
 }
 
 /// Breaks if a send buffer holds more bytes than sequence numbers can distinguish: its end would be before its begin.
 #[test]
 fn a_buffer_ends_where_sequence_numbers_do() {
-    let pair = Pair::new();
-    let Pair { client, stacks, .. } = &pair;
+    let pair = TestPair::new();
+    let TestPair { client, stacks, .. } = &pair;
     let too_much = SocketError::NoBufs;
     for len in [1 << 30, 3 << 30, u32::MAX] {
         assert_eq!(client.claim(len).map(|_| ()), Err(too_much));
@@ -276,19 +224,17 @@ fn a_buffer_ends_where_sequence_numbers_do() {
     assert_eq!(client.send_space(), 1 << 30);
     all.truncate((1 << 30) - 1);
     client.send_chain(all).unwrap();
-    let over = client.claim((1 << 30) - 1).unwrap();
+    let _over = client.claim((1 << 30) - 1).unwrap();
     assert!(client.info().send_queue < 1 << 31);
     client.abort();
-    drop((piece, over));
-    pair.done();
 }
 
 /// Breaks if a peer waits for ever for bytes that can't be provided any more, or gets other bytes in their place.
 #[test]
 fn a_claim_that_is_dropped_or_filled_wrongly_ends_the_connection() {
     for wrong in [true, false] {
-        let pair = Pair::new();
-        let Pair {
+        let pair = TestPair::new();
+        let TestPair {
             client,
             served,
             stacks,
@@ -307,25 +253,23 @@ fn a_claim_that_is_dropped_or_filled_wrongly_ends_the_connection() {
         assert_eq!(client.error(), Some(SocketError::Io));
         assert_eq!(received(served), b"before");
         assert_eq!(served.recv(&mut [0]), Err(SocketError::Reset));
-        pair.done();
     }
 }
 
 /// Breaks if a claim that is filled after the end of its connection harms anything, or keeps memory.
 #[test]
 fn a_claim_may_outlive_its_connection() {
-    let pair = Pair::new();
+    let pair = TestPair::new();
     let claim = pair.client.claim(5).unwrap();
     pair.served.abort();
     let late = Chain::from_slice(pair.stacks[0].pool(), b"later").unwrap();
     assert_eq!(claim.fill(late), Err(SocketError::Reset));
-    pair.done();
 }
 
 /// Breaks if a relay of many short connections remembers each until its idle time would have been over.
 #[test]
 fn a_splice_that_ended_is_not_looked_at() {
-    let (one, other) = (Pair::new(), Pair::new());
+    let (one, other) = (TestPair::new(), TestPair::new());
     let options = splice::SpliceOptions {
         idle: Some(Duration::from_secs(300)),
         ..Default::default()
@@ -335,7 +279,4 @@ fn a_splice_that_ended_is_not_looked_at() {
     assert!(splices.deadline().is_some());
     splice.stop();
     assert_eq!(splices.deadline(), None);
-    drop(splice);
-    one.done();
-    other.done();
 }

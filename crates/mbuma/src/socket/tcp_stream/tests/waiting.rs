@@ -40,8 +40,8 @@ fn low_water(recv: usize, send: usize) -> TcpSocketOptions {
 /// gets nothing.
 #[test]
 fn a_reader_is_told_when_there_is_as_much_as_it_asks_for() {
-    let pair = Pair::new();
-    let Pair { client, served, .. } = &pair;
+    let pair = TestPair::new();
+    let TestPair { client, served, .. } = &pair;
     served.set_options(&low_water(100, 1));
     let (wakes, waker) = CountedWakes::new();
     let cx = &mut Context::from_waker(&waker);
@@ -67,14 +67,13 @@ fn a_reader_is_told_when_there_is_as_much_as_it_asks_for() {
     client.shutdown(Shutdown::Write);
     assert_eq!(wakes.take(), 1);
     assert!(served.poll_readable(cx).is_ready());
-    pair.done();
 }
 
 /// Breaks if a reader that asks for more than its buffer holds waits for ever for a peer whose window is closed.
 #[test]
 fn a_buffer_that_is_half_full_is_enough() {
-    let pair = Pair::new();
-    let Pair { client, served, .. } = &pair;
+    let pair = TestPair::new();
+    let TestPair { client, served, .. } = &pair;
     served.set_buffers(10_000, 10_000);
     served.set_options(&low_water(1 << 20, 1));
     let (wakes, waker) = CountedWakes::new();
@@ -83,7 +82,6 @@ fn a_buffer_that_is_half_full_is_enough() {
     assert_eq!(client.send(&[7; 6_000]), Ok(6_000));
     assert_eq!(wakes.take(), 1);
     assert!(served.poll_readable(cx).is_ready());
-    pair.done();
 }
 
 /// Breaks if a writer is woken for less room than its low-water mark, or waits for ever for more than its buffer can
@@ -91,8 +89,8 @@ fn a_buffer_that_is_half_full_is_enough() {
 #[test]
 fn a_writer_is_told_when_there_is_as_much_room_as_it_asks_for() {
     for asks in [9_000, 1 << 20] {
-        let pair = Pair::new();
-        let Pair {
+        let pair = TestPair::new();
+        let TestPair {
             client,
             served,
             stacks,
@@ -123,7 +121,6 @@ fn a_writer_is_told_when_there_is_as_much_room_as_it_asks_for() {
             assert_eq!(client.poll_writable(cx).is_ready(), enough, "{room} bytes");
             assert!(!told || enough, "it was told of {room} bytes");
         }
-        pair.done();
     }
 }
 
@@ -137,8 +134,8 @@ fn a_writer_with_a_limit_of_unsent_bytes_goes_on() {
         (3_000, Some(1)),
         (1_000, Some(9_000)),
     ] {
-        let pair = Pair::new();
-        let Pair {
+        let pair = TestPair::new();
+        let TestPair {
             client,
             served,
             stacks,
@@ -169,15 +166,14 @@ fn a_writer_with_a_limit_of_unsent_bytes_goes_on() {
                 }
             }
         }
-        pair.done();
     }
 }
 
 /// Breaks if a call without a timeout of its own waits for ever though its program set one, or a listener's does.
 #[test]
 fn a_call_waits_no_longer_than_the_program_said() {
-    let pair = Pair::new();
-    let Pair { client, served, .. } = &pair;
+    let pair = TestPair::new();
+    let TestPair { client, served, .. } = &pair;
     let soon = TcpSocketOptions {
         recv_timeout: Some(Duration::from_millis(1)),
         send_timeout: Some(Duration::from_millis(1)),
@@ -198,6 +194,4 @@ fn a_call_waits_no_longer_than_the_program_said() {
     listener.set_options(&soon);
     let nobody = listener.accept_blocking(None);
     assert_eq!(nobody.err(), Some(SocketError::TimedOut));
-    drop(listener);
-    pair.done();
 }

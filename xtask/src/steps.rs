@@ -374,3 +374,35 @@ pub(crate) fn target_dir() -> PathBuf {
     let _ = fs::create_dir_all(&dir);
     fs::canonicalize(&dir).unwrap_or(dir)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    #[test]
+    fn a_lane_ends_after_a_failure_in_another() {
+        // Breaks if a failed step is not reported, or others begin after it.
+        static BEGUN: AtomicUsize = AtomicUsize::new(0);
+        let step = |lane, run| Step {
+            name: "a test's step",
+            in_ci: true,
+            lane,
+            run,
+        };
+        let begin: fn() -> bool = || {
+            BEGUN.fetch_add(1, Relaxed);
+            true
+        };
+        let all = [
+            step(Lane::Tests, begin),
+            step(Lane::Loom, begin),
+            step(Lane::Loom, begin),
+        ];
+        assert_eq!(run(&all), ExitCode::SUCCESS);
+        assert_eq!(BEGUN.swap(0, Relaxed), 3);
+        let first_fails = [step(Lane::First, || false), step(Lane::Tests, begin)];
+        assert_eq!(run(&first_fails), ExitCode::FAILURE);
+        assert_eq!(BEGUN.swap(0, Relaxed), 0);
+    }
+}

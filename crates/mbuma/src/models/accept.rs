@@ -63,6 +63,12 @@ struct Listening {
     changed: Condvar,
 }
 
+/// The flow of a connection from this port of the peer.
+fn ends(port: u16) -> Ends {
+    let peer = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), port);
+    Ends::between(LOCAL.into(), peer.into()).expect("one version")
+}
+
 impl Listening {
     fn new(stack: &Stack, mistake: Mistake) -> (Arc<Self>, TcpListener) {
         let listener = stack
@@ -71,12 +77,8 @@ impl Listening {
                 BACKLOG,
             )
             .expect("the port is free");
-        let queue = stack
-            .0
-            .tcp
-            .listeners
-            .find(LOCAL.into(), true)
-            .expect("it listens");
+        let queue = stack.0.tcp.listeners.find(&ends(1), true);
+        let queue = queue.expect("it listens");
         let model = Self {
             stack: stack.clone(),
             queue,
@@ -90,8 +92,7 @@ impl Listening {
     /// A connection that neither sends nor needs anything, but is in the table until it is ended.
     fn connection(&self, port: u16) -> Arc<Inpcb> {
         let inner = &self.stack.0;
-        let peer = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), port);
-        let ends = Ends::between(LOCAL.into(), peer.into()).expect("one version");
+        let ends = ends(port);
         let t = Tcb::new(
             &inner.tcp.config,
             State::Closed,

@@ -20,6 +20,9 @@ use super::shared::Shared;
 use super::table::{SourceKind, Table, Token};
 use crate::stall_relief;
 
+#[cfg(test)]
+mod tests;
+
 /// New connections that are begun in a turn at most, before those there are have theirs.
 const BEGIN_MAX: usize = 64;
 

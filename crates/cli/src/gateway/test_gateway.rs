@@ -2,19 +2,23 @@
 //!
 //! Locks: none.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use kern::{Clock, MonotonicClock, Random};
-use mbuma::device::Capabilities;
 use mbuma::device::memory::Pipe;
+use mbuma::device::tunnel::{self, TunnelEnd};
+use mbuma::device::{Budget, Capabilities};
 use mbuma::runtime::{WorkerPool, WorkerPoolConfig};
 use mbuma::{Config, IfConfig, IfIndex, Stack};
+use wire::{IpProto, Ipv4Fields};
 
 use super::figures::Fixed;
 use super::policy::Policy;
 use super::resolvers::Resolvers;
 use super::shared::Shared;
 use super::worker_shares::WorkerShares;
+use crate::addressing::Addressing;
 use crate::guest::GuestEnd;
 use crate::sandbox::Isolation;
 use crate::sys::tap::Offloads;
@@ -29,6 +33,58 @@ pub(super) fn start() -> (Shared, IfIndex) {
         .attach(Arc::new(ours), IfConfig::new("tap0"))
         .expect("an MTU that is large enough");
     (shared_of(stack, &clock), index)
+}
+
+/// A guest that a test plays: the gateway's stack answers for all addresses on the way to it.
+pub(super) struct TestGuest {
+    stack: Stack,
+    pub(super) index: IfIndex,
+    end: TunnelEnd,
+}
+
+/// The shared part of a gateway of one worker, and its guest.
+pub(super) fn with_guest() -> (Shared, TestGuest) {
+    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new());
+    let config = Config::new(Arc::clone(&clock), Random::from_seed(1));
+    let stack = Stack::new(config).expect("address space");
+    let (device, end) = tunnel::pair(stack.pool(), 1500).expect("descriptors");
+    let config = IfConfig {
+        accept_any: true,
+        ..IfConfig::new("tap0").with_addr(Addressing::DEFAULT.gateway, 24)
+    };
+    let index = stack.attach(Arc::new(device), config).expect("an MTU");
+    let guest = TestGuest {
+        stack: stack.clone(),
+        index,
+        end,
+    };
+    (shared_of(stack, &clock), guest)
+}
+
+impl TestGuest {
+    /// The guest sends a packet, which the stack takes in.
+    pub(super) fn say(&self, dst: Ipv4Addr, protocol: IpProto, payload: &[u8]) {
+        let fields = Ipv4Fields {
+            payload_len: payload.len() as u16,
+            src: Addressing::DEFAULT.guest,
+            dst,
+            protocol,
+            ..Ipv4Fields::default()
+        };
+        let mut packet = vec![0; fields.header_len()];
+        fields.emit(&mut packet);
+        packet.extend_from_slice(payload);
+        assert!(self.end.give(&packet).expect("it is there"), "no room");
+        let all = Budget {
+            frames: usize::MAX,
+            bytes: usize::MAX,
+        };
+        while self
+            .stack
+            .poll_interface(self.index, all)
+            .expect("it is there")
+        {}
+    }
 }
 
 /// The same for a given stack with this clock.

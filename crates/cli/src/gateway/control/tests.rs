@@ -115,3 +115,19 @@ fn clients_that_say_nothing_shut_no_other_out() {
     assert!(!left[first_kept..].contains(&true), "{left:?}");
     assert_eq!(shared.context.timers(), ASKERS_MAX);
 }
+
+#[test]
+fn more_clients_than_a_turn_accepts_get_another_turn() {
+    // Breaks when a client that came with many others waits until the next one comes: an edge is told once.
+    let (mut shared, _) = test_gateway::start();
+    let path = std::env::temp_dir().join(format!("mbuma-control-many-{}", std::process::id()));
+    let listener = UnixListener::bind(&path).expect("a free name");
+    listener.set_nonblocking(true).expect("ours");
+    let mut control = Control::new(&shared, Some(listener));
+    let connect = |_| UnixStream::connect(&path).expect("it listens");
+    let _clients: Vec<_> = (0..=ACCEPT_MAX).map(connect).collect();
+    std::fs::remove_file(&path).expect("ours");
+    assert!(shared.context.ready().is_empty());
+    control.accept(&mut shared);
+    assert!(!shared.context.ready().is_empty());
+}

@@ -2,10 +2,11 @@ use std::net::IpAddr;
 
 use mbuf::Chain;
 use mbuma::socket::Echo;
+use wire::{IcmpMessage, IpProto};
 
 use super::super::table::{SourceKind, Token};
 use super::super::test_gateway;
-use super::{ANSWER_WAIT, Pings};
+use super::{ANSWER_WAIT, Pings, TURN_MAX};
 
 #[test]
 fn an_answer_ends_the_wait_and_its_timer() {
@@ -66,4 +67,26 @@ fn a_ping_to_a_mapped_address_is_answered_by_the_host_behind_it() {
     pings.pending.insert(pool, seq, (echo, sent_to), timer);
     pings.answer(&mut shared, host, seq, Chain::new());
     assert_eq!(shared.counters.pings_answered, 1);
+}
+
+#[test]
+fn more_pings_than_a_turn_sends_get_another_turn() {
+    // Breaks when the last ping of a burst waits until the guest sends the next one.
+    let (mut shared, guest) = test_gateway::with_guest();
+    shared.policy = shared.policy.clone().closed();
+    let socket = shared
+        .stack
+        .icmp_echo_any(guest.index)
+        .expect("the only one");
+    let mut pings = Pings::new(&shared, socket);
+    pings.socket.set_waker(None);
+    let mut ping = [0; 8];
+    IcmpMessage::EchoRequest { id: 1, seq: 1 }.emit(&mut ping, [&[][..]]);
+    for _ in 0..=TURN_MAX {
+        guest.say([198, 51, 100, 9].into(), IpProto::ICMP, &ping);
+    }
+    assert!(shared.context.ready().is_empty());
+    pings.forward(&mut shared);
+    assert_eq!(shared.counters.pings, TURN_MAX as u64);
+    assert!(!shared.context.ready().is_empty());
 }

@@ -83,3 +83,30 @@ fn a_reset_of_one_end_is_passed_on() {
     let heard = host.read(&mut [0]).expect_err("a reset");
     assert_eq!(heard.kind(), io::ErrorKind::ConnectionReset);
 }
+
+#[test]
+fn a_turn_moves_a_bounded_amount() {
+    // Breaks if a program that sends without end keeps a worker from its other connections.
+    let (mut shared, _) = test_gateway::start();
+    let ((mut guest, ours), (host_end, theirs)) = (pair(), pair());
+    guest.set_nonblocking(true).expect("ours");
+    while guest.write(&[7; SEGMENT_MAX]).is_ok() {}
+    let slot = ClientQuota::new(8).slot(2).expect("a place");
+    let client = OutwardClient {
+        guest: ours,
+        host: theirs,
+        slot,
+    };
+    let token = Token::nth(SourceKind::Connection, 0);
+    client.watch(shared.poller(), token).expect("watched");
+    let mut connection = OutwardConnection::new(client, token, Time::ZERO);
+    let mut events = PollEvents::new();
+    shared.poller().wait(&mut events, None).expect("events");
+    events.iter().for_each(|(_, seen)| connection.note(seen));
+    let OutwardConnection { guest, host, .. } = &mut connection;
+    let (moved, pause) = pump(&mut shared, guest, host).expect("both are open");
+    assert!(matches!(pause, Pause::Turn), "{moved}");
+    assert!((SEGMENT_MAX..2 * SEGMENT_MAX).contains(&moved), "{moved}");
+    connection.close();
+    drop(host_end);
+}

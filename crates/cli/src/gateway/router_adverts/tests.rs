@@ -171,8 +171,14 @@ impl Link {
         }
     }
 
-    /// The guest solicits from this address.
+    /// The guest solicits from this address, and is answered.
     fn solicit(&mut self, src: Ipv6Addr) {
+        self.ask(src);
+        self.adverts.answer(&mut self.shared);
+    }
+
+    /// The guest solicits from this address.
+    fn ask(&self, src: Ipv6Addr) {
         let source = (!src.is_unspecified()).then_some(GUEST_MAC);
         let solicit = NeighborMessage::router_solicit(source);
         let message = Icmp6Message::Other {
@@ -204,7 +210,6 @@ impl Link {
         self.guest.transmit(&mut tx).expect("room");
         let stack = self.shared.stack.clone();
         while stack.poll_interface(self.index, ALL).expect("it is there") {}
-        self.adverts.answer(&mut self.shared);
     }
 
     fn advance(&mut self, by: Duration) {
@@ -286,4 +291,18 @@ fn r6_and_r7_and_r8_the_guest_gets_what_it_asked_for_and_hears_the_end() {
     let mut silent = Link::new();
     silent.adverts.close();
     assert_eq!(silent.sent(), [], "it has no guest");
+}
+
+#[test]
+fn r8_more_questions_than_a_turn_answers_get_another_turn() {
+    // Breaks when the last of many guests that ask at once has no answer until another one asks.
+    let mut link = Link::new();
+    link.adverts.socket.set_waker(None);
+    for _ in 0..=TURN_MAX {
+        link.ask(GUEST);
+    }
+    assert!(link.shared.context.ready().is_empty());
+    link.adverts.answer(&mut link.shared);
+    assert_eq!(link.shared.counters.router_adverts, TURN_MAX as u64);
+    assert!(!link.shared.context.ready().is_empty());
 }

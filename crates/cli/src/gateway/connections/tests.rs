@@ -1,0 +1,71 @@
+//! Tests of connections that a guest begins.
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+use wire::{IpProto, TcpFields, TcpFlags, pseudo_header_v4};
+
+use super::*;
+use crate::addressing::Addressing;
+use crate::gateway::test_gateway::{self, TestGuest};
+
+/// The guest begins a connection.
+fn begin(guest: &TestGuest, src_port: u16, dst: Ipv4Addr, dst_port: u16) {
+    let syn = TcpFields {
+        src_port,
+        dst_port,
+        flags: TcpFlags::SYN,
+        ..TcpFields::default()
+    };
+    let mut segment = vec![0; syn.header_len()];
+    syn.emit(&mut segment);
+    let from = Addressing::DEFAULT.guest;
+    let mut sum = pseudo_header_v4(from, dst, IpProto::TCP, segment.len() as u32);
+    sum.add_bytes(&segment);
+    segment[16..18].copy_from_slice(&sum.finish().to_be_bytes());
+    guest.say(dst, IpProto::TCP, &segment);
+}
+
+fn connections(shared: &Shared, guest: &TestGuest) -> Connections {
+    let interceptor = (shared.stack).tcp_intercept(guest.index, 2 * BEGIN_MAX);
+    let interceptor = Arc::new(interceptor.expect("the only one"));
+    Connections::new(shared, &interceptor, &Arc::from([]))
+}
+
+#[test]
+fn more_connections_than_a_turn_begins_get_another_turn() {
+    // Breaks when the last of a burst of connections waits until the guest begins the next one.
+    let (mut shared, guest) = test_gateway::with_guest();
+    shared.policy = shared.policy.clone().closed();
+    let mut connections = connections(&shared, &guest);
+    for n in 0..=BEGIN_MAX as u16 {
+        begin(&guest, 5000 + n, [198, 51, 100, 9].into(), 80);
+    }
+    assert!(shared.context.ready().is_empty());
+    connections.intercept(&mut shared);
+    assert!(!shared.context.ready().is_empty());
+    assert!(connections.interceptor.next().is_some(), "one waits");
+}
+
+#[test]
+fn an_attempt_has_a_turn_once_it_can_be_woken() {
+    // Breaks when a guest that gives up before the gateway can hear of it leaves its host connection behind.
+    let (mut shared, guest) = test_gateway::with_guest();
+    let mut connections = connections(&shared, &guest);
+    let program = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let host = program.local_addr().expect("bound");
+    // With one client in its queue, it answers no other.
+    rustix::net::listen(&program, 0).expect("it listens");
+    let _client = TcpStream::connect(host).expect("the first");
+    let mapped = Ipv4Addr::new(10, 0, 2, 9);
+    shared.policy = shared
+        .policy
+        .clone()
+        .with_mappings(&[(mapped.into(), host.ip())]);
+    begin(&guest, 5000, mapped, host.port());
+    assert!(shared.context.ready().is_empty());
+    connections.intercept(&mut shared);
+    let mut begun = connections.table.iter();
+    let (_, begun) = begun.next().expect("the host is asked");
+    assert!(matches!(begun.stage, ConnectionStage::Outgoing(_)));
+    assert!(!shared.context.ready().is_empty());
+}

@@ -52,8 +52,6 @@ impl DhcpSocket {
         shared: &Shared,
         reply: impl Fn(&Datagram, &[u8]) -> Option<DhcpReply>,
     ) -> u64 {
-        // A reply that failed is not sent again. Its error is taken, because the receive loop ends at an error.
-        while self.socket.take_error().is_some() {}
         let mut replies = 0;
         for _ in 0..TURN_MAX {
             let Ok(question) = self.socket.recv() else {

@@ -85,8 +85,6 @@ impl GuestFlows {
 
     /// Sends the guest's datagrams on.
     pub(super) fn forward(&mut self, shared: &mut Shared) {
-        // An error can't be passed on to a client of a published port; it must be read nevertheless.
-        while self.socket.take_error().is_some() {}
         for _ in 0..TURN_MAX {
             let Ok(datagram) = self.socket.recv() else {
                 return;

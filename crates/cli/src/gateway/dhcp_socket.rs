@@ -78,3 +78,32 @@ impl DhcpSocket {
         self.socket.send(payload, from, to).ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::test_gateway;
+
+    #[test]
+    fn more_questions_than_a_turn_answers_get_another_turn() {
+        // Breaks when the last of many guests that ask at once has no answer until another one asks.
+        let (shared, _) = test_gateway::start();
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let server = DhcpSocket::bind(&shared, at(67), SourceKind::Dhcp4).expect("a free port");
+        server.socket.set_waker(None);
+        let guest = shared.stack.udp_bind(at(68)).expect("a free port");
+        for _ in 0..=TURN_MAX {
+            guest.send_to(b"who am I?", at(67)).expect("a route");
+        }
+        assert!(shared.context.ready().is_empty());
+        let reply = |_: &Datagram, _: &[u8]| {
+            Some(DhcpReply {
+                message: vec![1],
+                from: at(67),
+                to: at(68),
+            })
+        };
+        assert_eq!(server.answer(&shared, reply), TURN_MAX as u64);
+        assert!(!shared.context.ready().is_empty());
+    }
+}

@@ -292,6 +292,20 @@ fn begin_outward(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::addressing::Addressing;
+    use crate::gateway::test_gateway;
+
+    #[test]
+    fn a_client_that_comes_back_from_the_same_port_is_connected() {
+        // Breaks if a client is refused because the guest's side of its last connection is in TIME-WAIT, or still open.
+        let (mut shared, _guest) = test_gateway::with_guest();
+        let server = SocketAddr::from((Addressing::DEFAULT.guest, 80));
+        let client = SocketAddr::from(([198, 51, 100, 9], 5000));
+        let first = connect(&mut shared, server, client).expect("a connection");
+        assert_eq!(first.local_addr(), client);
+        let second = connect(&mut shared, server, client).expect("another");
+        assert_eq!(second.local_addr().ip(), client.ip());
+    }
 
     #[test]
     fn only_a_lost_client_lets_accept_be_called_again_at_once() {

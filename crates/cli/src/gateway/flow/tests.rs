@@ -6,7 +6,7 @@ use mbuma::{Config, Stack};
 
 use super::super::question::{ANSWER_WAIT, Question};
 use super::super::quote::{KEPT_WHOLE_MAX, QUOTED_MAX};
-use super::{ANSWERED_IDLE_MAX, Flow, FlowEnds, IDLE_MAX, Outlet};
+use super::{ANSWERED_IDLE_MAX, Flow, FlowEnds, IDLE_MAX, Outlet, SILENCE_MAX};
 use crate::addressing::Addressing;
 
 const ENDS: FlowEnds = FlowEnds {
@@ -65,4 +65,19 @@ fn large_datagrams_are_not_kept() {
     let pool = stack.pool().clone();
     drop((socket, stack));
     assert_eq!(pool.live(), Live::NONE);
+}
+
+#[test]
+fn only_a_flow_that_waits_long_asks_for_its_route() {
+    // Breaks when each datagram of a silent flow, or of one that has waited long, costs a socket and a connect.
+    let own = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let start = Time::from_secs(100);
+    let outlet = Outlet::Own {
+        socket: own.into(),
+        port: 0,
+    };
+    let mut flow = Flow::new(ENDS, outlet, start);
+    let mut asks = |half_waits: u32| flow.asks_for_its_route(start + SILENCE_MAX / 2 * half_waits);
+    let asked: Vec<_> = [0, 1, 2, 2, 3, 4].map(&mut asks).into();
+    assert_eq!(asked, [false, false, true, false, false, true]);
 }

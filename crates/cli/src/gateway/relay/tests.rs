@@ -8,9 +8,11 @@ use kern::{Clock, Random, VirtualClock};
 use mbuma::runtime::PollEvents;
 use mbuma::{Config, Stack};
 
+use super::super::policy::Policy;
 use super::super::table::SourceKind;
 use super::super::test_gateway;
 use super::*;
+use crate::guest::GuestEnd;
 use crate::sys::socket;
 
 /// A connection of a guest, which is another socket of the same stack, with a program of the host.
@@ -181,4 +183,23 @@ fn a_refusal_at_any_moment_of_a_turn_is_no_acceptance() {
         };
         assert_eq!(state_or_error(state, error), expected);
     }
+}
+
+#[test]
+fn an_answer_that_precedes_the_waker_gets_a_turn() {
+    // Breaks when a client waits for ever because the guest's next address answered before the relay could be woken.
+    let mut joined = Joined::new();
+    let any = GuestEnd {
+        v4: None,
+        ..GuestEnd::usual()
+    };
+    joined.shared.policy = Policy::new(&any, false);
+    let second = SocketAddr::from(([127, 0, 0, 1], 81));
+    let _listener = (joined.shared.stack)
+        .tcp_listen(second, 1)
+        .expect("a free port");
+    joined.relay.others.push(second);
+    assert!(joined.shared.context.ready().is_empty());
+    joined.relay.try_next(&joined.shared).expect("a route");
+    assert!(!joined.shared.context.ready().is_empty());
 }

@@ -1,4 +1,5 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 
 use mbuma::socket::Datagram;
 
@@ -8,6 +9,7 @@ use super::super::resolvers::Resolvers;
 use super::super::shared::Shared;
 use super::super::test_gateway;
 use super::GuestFlows;
+use crate::addressing::Addressing;
 use crate::sys::pktinfo::DatagramClient;
 
 #[test]
@@ -62,6 +64,7 @@ fn the_timer_of_a_question_is_that_of_its_answer() {
     let flow = flows.table.find(token).expect("it is there");
     let (at, _) = flow.timer.expect("a timer");
     assert!(at >= before + ANSWER_WAIT && at <= shared.now() + ANSWER_WAIT);
+    assert_eq!(shared.context.timers(), 1, "the earlier one is cancelled");
 }
 
 /// A datagram that was received.
@@ -70,4 +73,29 @@ fn datagram(shared: &Shared) -> Datagram {
     let socket = shared.stack.udp_bind(at).expect("a free port");
     socket.send_to(b"who?", at).expect("a route");
     socket.recv().expect("it is there")
+}
+
+#[test]
+fn a_flow_keeps_its_socket_while_the_host_sends_from_the_same_address() {
+    // Breaks when a silent flow gets a new socket each time that it asks for its route: answers under way are lost.
+    let (mut shared, index) = test_gateway::start();
+    let socket = shared.stack.udp_bind_any(index).expect("the only one");
+    let mut flows = GuestFlows::new(&shared, socket);
+    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
+    let mapped = SocketAddr::from(([10, 0, 2, 9], 9));
+    let mappings = [(mapped.ip(), peer.ip())];
+    shared.policy = shared.policy.clone().with_mappings(&mappings);
+    let ends = FlowEnds {
+        guest: SocketAddr::from((Addressing::DEFAULT.guest, 1000)),
+        remote: mapped,
+    };
+    let socket = question::connected(&shared, peer).expect("a socket");
+    let kept = socket.as_raw_fd();
+    let token = flows
+        .add(&mut shared, ends, Outlet::Own { socket, port: 0 })
+        .expect("a descriptor");
+    flows.follow_route(&mut shared, token);
+    let flow = flows.table.find(token).expect("it is there");
+    let left = flow.outlet.socket().map(|socket| socket.as_raw_fd());
+    assert_eq!(left, Some(kept));
 }

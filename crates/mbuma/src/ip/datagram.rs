@@ -246,11 +246,6 @@ impl<F: Fragment> PartialDatagram<F> {
         self.total == Some(self.have)
     }
 
-    /// Whether it can't become whole any more.
-    pub(super) fn is_spoilt(&self) -> bool {
-        self.spoilt
-    }
-
     /// Fragments that are there.
     pub(super) fn fragments(&self) -> usize {
         self.fragments

@@ -267,11 +267,6 @@ impl<F: Fragment> Incomplete<F> {
                 self.pinned -= datagram.pinned();
                 (added, datagram.spoil())
             }
-            // An entry that was made for a refused fragment must not stay.
-            Added::Refused(_) if datagram.fragments() == 0 && !datagram.is_spoilt() => {
-                self.remove(key);
-                (added, 0)
-            }
             _ => (added, 0),
         }
     }

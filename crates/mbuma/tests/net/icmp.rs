@@ -154,11 +154,17 @@ fn errors_are_not_sent_about() {
     let to = at(US, 9);
     let datagram = udp(at(PEER, 1), to, b"closed");
     let fields = from_peer(US, IpProto::UDP);
-    // ...a fragment other than the first: here one of an unknown protocol, whole but for that.
+    // ...a fragment other than the first,
     let unknown = Ipv4Fields {
         protocol: IpProto(200),
         ..fields
     };
+    let later = Ipv4Fields {
+        frag_offset: 64,
+        ..unknown
+    };
+    lab.give(&ip_frame(&later, b"12345678"));
+    lab.advance(Duration::from_secs(31));
     // ...an ICMP error,
     let quote = ip(
         &Ipv4Fields {

@@ -183,3 +183,35 @@ pub(crate) fn sweep(batch: &Batch<'_>) {
         }
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+
+    use kern::{Clock, Random, Time, VirtualClock};
+
+    use super::*;
+    use crate::{Config, Stack};
+
+    /// Breaks if connections that are over keep their memory until the bound of connections in TIME-WAIT is reached.
+    #[test]
+    fn a_connection_that_is_over_is_let_go() {
+        let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
+        let config = Config::new(Arc::clone(&clock) as Arc<dyn Clock>, Random::from_seed(7));
+        let wait = 2 * config.tcp.msl;
+        let stack = Stack::new(config).unwrap();
+        let own = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 80);
+        let listener = stack.tcp_listen(own, 8).unwrap();
+        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        for _ in 0..4 {
+            let stream = stack.tcp_connect(any, own).unwrap();
+            stack.poll();
+            drop((stream, listener.accept().unwrap()));
+            stack.poll();
+            clock.advance(wait);
+            stack.poll();
+        }
+        // The last one: the timer of a later one finds it.
+        assert_eq!(stack.0.tcp.time_wait.waiting.lock().len(), 1);
+    }
+}

@@ -125,3 +125,14 @@ fn a_drain_frees_the_buckets() {
     zone.drain();
     assert_eq!(zone.inner().depot.lock().buckets(), 0);
 }
+
+/// Breaks when the list of buckets keeps the length that it had in a spike.
+#[test]
+fn the_list_of_buckets_shrinks_with_them() {
+    let mut depot = Depot::new(2, 2, 100);
+    let made: Vec<_> = (0..1000).filter_map(|_| depot.make()).collect();
+    made.into_iter().for_each(|bucket| depot.push(bucket));
+    assert_eq!(depot.buckets(), 1000);
+    depot.free_empty();
+    assert_eq!((depot.buckets(), depot.all.capacity()), (0, 0));
+}

@@ -368,3 +368,19 @@ fn condensing_without_buffers_keeps_the_bytes() {
         Some(Ok(()))
     });
 }
+
+/// Breaks if the room that is left seems larger than that of the size that is nearly used up: a gateway would not slow
+/// down before it has none.
+#[test]
+fn the_headroom_is_that_of_the_scarcest_size() {
+    for size in ClusterSize::ALL {
+        let bytes_max = 1 << 20;
+        let pool = pool_of(1000, bytes_max);
+        let cluster = || Packet::with_cluster(&pool, size, 0).expect("room");
+        let held: Vec<_> = (0..8).map(|_| cluster()).collect();
+        let left = pool.headroom().left;
+        assert!(left <= bytes_max - 8 * size.bytes(), "{size:?}: {left}");
+        drop(held);
+        assert_eq!(pool.live(), Live::NONE);
+    }
+}

@@ -172,3 +172,18 @@ fn r6_an_advertisement_is_written_as_it_is_read() {
     };
     assert_eq!(advert.emit(&[option], &mut [0; 4000]), None);
 }
+
+/// Breaks if a prefix of more bits than an address has is read: its route would come before those to single hosts.
+#[test]
+fn a6_a_prefix_longer_than_an_address_is_none() {
+    for (prefix_len, is_read) in [(128, true), (129, false), (255, false)] {
+        let mut body = [0; 8 + 32];
+        body[8..11].copy_from_slice(&[3, 4, prefix_len]);
+        let read = NdpMessage::parse(NdpMessage::ROUTER_ADVERT, [0; 4], &body);
+        let Ok(NdpMessage::RouterAdvert(_, options)) = read else {
+            panic!("{read:?}");
+        };
+        let is_prefix = |option| matches!(option, NdpOption::Prefix(_));
+        assert_eq!(options.iter().any(is_prefix), is_read, "{prefix_len}");
+    }
+}

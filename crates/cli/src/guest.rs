@@ -322,9 +322,9 @@ fn set_up_v4(
     control
         .add_route(ifname, (anywhere, 0), Some(gateway), 0)
         .map_err(Failure::at(SetupStep::Route))?;
-    // Nothing but mbuma sends on this wire, and it begins connections to published ports only.
-    // A port may be published at any time.
-    Ok(control.route_localnet(ifname).is_ok())
+    // Nothing but mbuma sends on this wire, and it begins connections to published ports only; a port may be published
+    // at any time. In a network the other guests send, too.
+    Ok(!net.network && control.route_localnet(ifname).is_ok())
 }
 
 /// Gives the interface, which is on, its IPv6 addresses and route; says whether it has them.

@@ -69,6 +69,7 @@ fn in_network(args: &RunArgs, joined: &JoinedNetwork) -> RunArgs {
         mtu: Some(joined.mtu),
         // The bridge takes the frames of all guests in one thread.
         workers: 1,
+        network: true,
         ..args.net.clone()
     };
     let mut search = args.search.clone();

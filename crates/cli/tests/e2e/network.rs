@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::common::needs::{guests, programs};
 use crate::common::server::{TcpServer, closed_port};
 use crate::common::{
-    MBUMA, PATIENCE, Running, TAKE_ALL_DESCRIPTORS, program, wait_until, with_descriptors,
+    MBUMA, PATIENCE, Running, TAKE_ALL_DESCRIPTORS, output_of, program, wait_until,
+    with_descriptors,
 };
 
 /// A name that no other test's network has, also in another run of this program beside it.
@@ -175,6 +176,13 @@ fn a_port_of_a_guest_is_published_while_it_lives() {
     assert_eq!(second.finish().code, Some(0));
     wait_until("the end of the port", || fetch().status.code() == Some(7));
     let pid = pid_of(&network);
+    // Breaks when a guest takes what another one sends to its 127.0.0.1.
+    let local = "cat /proc/sys/net/ipv4/conf/tap0/route_localnet";
+    let among_others = Running::start(guest(&network, &[], local)).finish();
+    assert_eq!(
+        (among_others.good(), output_of(&[], local)),
+        ("0\n".to_owned(), "1\n".to_owned())
+    );
     // Breaks when a port is published of no guest, or of another one than was named.
     let third = resident(&network, &["--hostname", "third"], SERVE);
     let add = |publish: &str| {

@@ -111,6 +111,12 @@ impl Host {
 
     /// How far the attempt is, or why it failed.
     pub(super) fn progress(&mut self, peer: SocketAddr) -> io::Result<Progress> {
+        // The kernel tells connect(2) nothing of an ICMP error that came during the first call.
+        if std::mem::take(&mut self.failed)
+            && let Some(error) = self.take_error()
+        {
+            return Err(error);
+        }
         let connected = socket::connect(self.socket.as_fd(), peer)?;
         // A fresh connection takes the first write. The poller tells of data to read.
         self.writable |= connected;

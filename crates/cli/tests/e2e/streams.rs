@@ -15,8 +15,8 @@ use crate::common::scratch::noise;
 use crate::common::server::{self, TcpServer, closed_port};
 use crate::common::test_host::{make_neighbour, shell};
 use crate::common::{
-    Running, Stats, alone, http, mbuma_python, number, output_of, output_of_python, wait_until,
-    with_descriptors,
+    Running, Stats, alone, http, mbuma_python, number, output_of, output_of_python, program,
+    wait_until, with_descriptors,
 };
 
 /// Prints, for each address:port among its arguments, the error of connecting and the milliseconds.
@@ -119,6 +119,35 @@ fn unreachable_is_told_as_the_host_was_told() {
         assert!(outcomes.iter().all(|&(name, _)| name == want), "{out}");
         assert!(outcomes.iter().any(|&(_, ms)| ms < 200), "slowly: {out}");
     }
+}
+
+/// A firewall of the host that rejects connections to this port.
+fn rejecting(port: u16) -> Result<(), String> {
+    let mut command = program("iptables");
+    let rule = format!("-A OUTPUT -p tcp --dport {port} -j REJECT");
+    let done = command.args(rule.split(' ')).status();
+    match done.is_ok_and(|status| status.success()) {
+        true => Ok(()),
+        false => Err("iptables makes no rule here".to_owned()),
+    }
+}
+
+#[test]
+fn a_connection_that_a_firewall_rejects_is_tried_once() {
+    // Breaks when an ICMP error that comes during connect(2) is not seen: the guest then waits until the host sends its
+    // SYN again, a second later.
+    needs!(guests(), root(), programs(&["python3", "iptables"]));
+    on_test_host!();
+    needs!(rejecting(8765));
+    let args = [&["9"][..], &["10.0.2.2:8765"; 5]].concat();
+    let out = output_of_python(&["--host-loopback"], CONNECT, &args);
+    let outcomes: Vec<_> = out.lines().map(|line| outcome(line).0).collect();
+    assert_eq!(outcomes, ["ECONNREFUSED"; 5], "{out}");
+    let list = program("iptables").args(["-nvxL", "OUTPUT"]).output();
+    let list = String::from_utf8(list.expect("it runs").stdout).expect("text");
+    let rule = list.lines().find(|line| line.contains("8765"));
+    let packets = rule.and_then(|rule| rule.split_whitespace().next());
+    assert_eq!(packets, Some("5"), "{list}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::http::request::HEAD_MAX;
 /// Clusters of each of the four sizes take at most one part in so many of the memory: all of them a half.
 const CLUSTERS_SHARE: usize = 8;
 /// Bytes of clusters at least, however little memory there is.
-const CLUSTERS_LEAST: usize = 8 << 20;
+const CLUSTERS_LEAST: usize = 2 << 20;
 /// The same share of copies of files.
 const FILES_SHARE: usize = 8;
 /// The same share of TLS handshakes with clients, and the bytes that one may keep: a message of 64 KiB, of which the
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(of(1 << 30), (64 << 20, (819, 4096)));
         assert_eq!(of(64 << 20), (8 << 20, (51, 512)));
         assert_eq!(of(0), (0, (1, 1)));
-        for memory in [64 << 20, 100 << 20, 256 << 20, 1 << 30] {
+        for memory in [16 << 20, 32 << 20, 64 << 20, 100 << 20, 256 << 20, 1 << 30] {
             let limit = MemoryLimit(memory);
             let pool = limit.pool();
             let storage = 4 * pool.cluster_bytes_max + pool.mbufs_max * 256;

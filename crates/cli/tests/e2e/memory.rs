@@ -1,12 +1,13 @@
 //! The tool's memory during and after a spike of connections.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::common::http::Endless;
-use crate::common::needs::{guests, programs};
+use crate::common::needs::{guests, programs, root};
 use crate::common::{MBUMA, Running, alone, mbuma_python, number, program};
 
 /// Connections of the spike.
@@ -128,4 +129,55 @@ fn a_spike_of_downloads_takes_bounded_memory_and_gives_it_back() {
     assert!(pages > 0 && longest > 0, "{reclaim}");
     guest.say("0");
     guest.finish().good();
+}
+
+/// A cgroup with little memory, until it is dropped.
+struct SmallCgroup(PathBuf);
+
+impl SmallCgroup {
+    /// # Errors
+    /// The machine's cgroups are not those of version 1, or may not be changed.
+    fn new(bytes: u64) -> Result<SmallCgroup, String> {
+        let group = PathBuf::from(format!("{ALL}/mbuma-e2e-{}", std::process::id()));
+        let made = fs::create_dir(&group)
+            .and_then(|()| fs::write(group.join("memory.limit_in_bytes"), bytes.to_string()));
+        let group = SmallCgroup(group);
+        made.map(|()| group)
+            .map_err(|e| format!("no memory cgroup of version 1 can be made: {e}"))
+    }
+}
+
+impl Drop for SmallCgroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// The hierarchy of memory.
+const ALL: &str = "/sys/fs/cgroup/memory";
+
+#[test]
+fn a_spike_does_not_end_a_gateway_with_little_memory() {
+    // Breaks when the gateway process takes more for the packets of 900 downloads than its cgroup has, 24 MiB: the
+    // kernel then kills it.
+    needs!(guests(), root(), programs(&["python3"]));
+    let _alone = alone();
+    let group = SmallCgroup::new(24 << 20);
+    needs!(group.as_ref().map(|_| ()).map_err(Clone::clone));
+    let group = group.expect("it was made");
+    let server = Endless::start_for_many();
+    let port = server.port().to_string();
+    let join = format!("echo $$ > {}/cgroup.procs; exec \"$@\"", group.0.display());
+    // COMMAND is a process of the guest, whose memory does not count here.
+    let leave = format!("echo $$ > {ALL}/cgroup.procs; exec \"$@\"");
+    let mut command = program("sh");
+    command.args(["-c", &join, "sh", MBUMA, "run", "--host-loopback", "--"]);
+    command.args(["sh", "-c", &leave, "sh"]);
+    command.args(["python3", "-I", "-S", "-u", "-c", SPIKE, &port]);
+    let mut guest = Running::start(command);
+    let peak = spike(&mut guest, "900");
+    println!("peak {peak} KiB");
+    guest.say("0");
+    let ended = guest.finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
 }

@@ -3,7 +3,7 @@
 //! Locks: none. Sources: resolv.conf(5).
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 
 use crate::sys::socket;
 
@@ -16,7 +16,8 @@ pub(crate) const ENCRYPTED_DNS_PORT: u16 = 853;
 /// Name servers that are kept at most. The C library takes three.
 pub(crate) const NAME_SERVERS_MAX: usize = 16;
 
-/// The name servers that the host itself asks; none if it has none.
+/// The name servers that the host itself asks. If the file names none, or is missing, that is one on the host, as for
+/// the C library.
 pub(crate) fn name_servers() -> Vec<SocketAddr> {
     parse(&fs::read_to_string(PATH).unwrap_or_default())
 }
@@ -26,7 +27,11 @@ pub(crate) fn parse(text: &str) -> Vec<SocketAddr> {
         let mut words = line.split_ascii_whitespace();
         (words.next() == Some("nameserver")).then(|| words.next())?
     });
-    servers.filter_map(server).take(NAME_SERVERS_MAX).collect()
+    let servers: Vec<_> = servers.filter_map(server).take(NAME_SERVERS_MAX).collect();
+    match servers.is_empty() {
+        true => vec![(Ipv4Addr::LOCALHOST, DNS_PORT).into()],
+        false => servers,
+    }
 }
 
 /// An address of either version; a link-local one may name its interface behind a percent sign.
@@ -58,5 +63,8 @@ mod tests {
             found,
             ["192.0.2.1:53", "[2001:db8::53]:53", "[fe80::1%1]:53"]
         );
+        for none in ["", "options edns0\n"] {
+            assert_eq!(parse(none), ["127.0.0.1:53".parse().expect("an address")]);
+        }
     }
 }

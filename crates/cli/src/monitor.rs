@@ -43,6 +43,7 @@ use crate::lifecycle::{GuestState, Lifecycle};
 use crate::netstat::instances::{self, SocketKind};
 use crate::ports::{OutwardPort, PublishedId};
 use crate::sandbox::{self, Kept};
+use crate::say;
 use crate::serving_process::ServingProcess;
 use crate::signals::SignalFd;
 use api::Api;
@@ -374,7 +375,13 @@ impl<'a> Monitor<'a> {
         opens: Option<PublishedId>,
         refused: Option<String>,
     ) {
-        if let (Some(id), Some(_)) = (opens, &refused) {
+        if let (Some(id), Some(why)) = (opens, &refused) {
+            let mut outward = self.ports.outward().iter().map(|spec| (spec.id, spec.port));
+            let port = outward.find(|(its, _)| *its == id).map(|(_, port)| port);
+            let followed = self.followed.as_ref();
+            if let Some(port) = port.filter(|port| followed.is_some_and(|all| all.is_given(port))) {
+                say(&format!("the port {port} is closed: {why}"));
+            }
             self.ports.remove(id, None, &mut self.requests);
         }
         match requester {

@@ -187,6 +187,11 @@ impl FollowedPorts {
         }
     }
 
+    /// Whether the user gave this outward port by number.
+    pub(super) fn is_given(&self, port: &OutwardRequest) -> bool {
+        self.opts.outward.contains(port)
+    }
+
     fn tell_of_limit(&mut self, wanted: usize) {
         if wanted > self.max && !std::mem::replace(&mut self.told, true) {
             say(&format!(

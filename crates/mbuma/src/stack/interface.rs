@@ -205,11 +205,8 @@ fn watch(
 ) -> Result<(), Error> {
     for (queue, fd) in watched.into_iter().enumerate() {
         let watched = driver.watch(stack, stack.rx_queue(index, queue)?, fd);
-        watched.map_err(|e| match e.kind() {
-            // epoll_ctl's EPERM.
-            io::ErrorKind::PermissionDenied => {
-                io::Error::new(io::ErrorKind::Unsupported, UNPOLLABLE)
-            }
+        watched.map_err(|e| match e.raw_os_error() {
+            Some(libc::EPERM) => io::Error::new(io::ErrorKind::Unsupported, UNPOLLABLE),
             _ => e,
         })?;
     }

@@ -145,6 +145,7 @@ mod error;
 mod faults;
 mod inet;
 mod one_or_many;
+mod spread;
 
 pub use config::{
     AccEcnOptionUse, Config, Dispatch, EcnMode, IcmpAborts, NagleForm, NetisrConfig, Protocol,

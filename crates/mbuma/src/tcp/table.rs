@@ -21,7 +21,8 @@ use kern::{LockClass, Random, SeededState, order};
 
 use super::pcb::Inpcb;
 use crate::inet::Ends;
-use hashed::{Hashed, Hashed6, HashedKey, PassedOn};
+use crate::spread::BuildSpread;
+use hashed::{Hashed, Hashed6, HashedKey};
 
 mod hashed;
 
@@ -101,7 +102,7 @@ impl ConnectionTable {
 }
 
 /// The connections of one version, whose key is `K`.
-struct Shards<K>(Vec<RmLock<HashMap<K, Arc<Inpcb>, PassedOn>>>);
+struct Shards<K>(Vec<RmLock<HashMap<K, Arc<Inpcb>, BuildSpread>>>);
 
 impl<K: HashedKey> Shards<K> {
     fn new() -> Self {
@@ -110,7 +111,7 @@ impl<K: HashedKey> Shards<K> {
     }
 
     #[inline]
-    fn of(&self, key: &K) -> &RmLock<HashMap<K, Arc<Inpcb>, PassedOn>> {
+    fn of(&self, key: &K) -> &RmLock<HashMap<K, Arc<Inpcb>, BuildSpread>> {
         &self.0[key.one_of(SHARDS)]
     }
 

@@ -31,6 +31,7 @@ use crate::ifnet::groups::SocketId;
 use crate::inet::Ends;
 use crate::route::RouteCache;
 use crate::sockbuf::RecvSide;
+use crate::spread::BuildSpread;
 
 static TABLE: LockClass = LockClass::new("udp table", order::UDP_TABLE);
 static PEER: LockClass = LockClass::new("udp peer", order::UDP);
@@ -99,7 +100,10 @@ pub(crate) struct UdpTable(RmLock<PortMap>);
 
 #[derive(Debug)]
 struct PortMap {
-    by_port: HashMap<u16, PortSockets, SeededState>,
+    /// Not keyed: programs choose the ports, and there are 65,536.
+    by_port: HashMap<u16, PortSockets, BuildSpread>,
+    /// Keyed: peers choose flows.
+    flows: SeededState,
     any: Vec<Arc<UdpPcb>>,
 }
 
@@ -142,11 +146,11 @@ pub(crate) enum Whose {
 
 impl UdpTable {
     pub(super) fn new(random: &mut Random) -> Self {
-        let by_port = HashMap::with_hasher(SeededState::new(random));
         Self(RmLock::new(
             &TABLE,
             PortMap {
-                by_port,
+                by_port: HashMap::default(),
+                flows: SeededState::new(random),
                 any: Vec::new(),
             },
         ))
@@ -163,7 +167,7 @@ impl UdpTable {
             }
             return free;
         }
-        let hash = inner.by_port.hasher().clone();
+        let hash = inner.flows.clone();
         let port = inner.by_port.entry(pcb.local.port());
         let port = port.or_insert_with(|| PortSockets {
             bound: Vec::new(),

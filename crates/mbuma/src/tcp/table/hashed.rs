@@ -6,7 +6,7 @@
 //! Two words, which are passed and compared as words. The hash's 32 bits are in the place of the key's padding.
 //! Attackers do not know them, so they can't choose keys that collide.
 
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use kern::SeededState;
@@ -85,33 +85,3 @@ impl Hash for Hashed {
         state.write_u32(self.hash);
     }
 }
-
-/// Passes a [`Hashed`]'s hash on.
-pub(super) type PassedOn = BuildHasherDefault<Spread>;
-
-/// The 32 bits spread over the 64 that a map looks at, of which its shard has used the lowest.
-#[derive(Default)]
-pub(super) struct Spread(u64);
-
-impl Hasher for Spread {
-    #[inline]
-    fn write_u32(&mut self, hash: u32) {
-        self.0 = u64::from(hash).wrapping_mul(GOLDEN);
-        self.0 ^= self.0 >> 32;
-    }
-
-    /// Never called: a key's hash is one word.
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(GOLDEN);
-        }
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-/// 2^64 over the golden ratio, odd (Knuth, volume 3, 6.4).
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

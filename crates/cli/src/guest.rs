@@ -38,9 +38,10 @@ pub(crate) use link::GuestLink;
 pub(crate) use own_files::{OwnFile, OwnFiles, hand_over};
 
 /// Packets that may wait in each queue of the TAP until the stack reads them. The kernel's default of 1,000 loses SYNs
-/// of a guest that opens a thousand connections at once; the sender retries after a second. An entry is a pointer, and
-/// the sockets' send buffers bound what the packets hold.
-const TX_QUEUE_LEN: u32 = 10_000;
+/// of a guest that opens a thousand connections at once; the sender retries after a second. A packet that waits is no
+/// longer charged to its socket, so this number alone bounds the memory that a flood of datagrams takes, 64 KiB each,
+/// and the time for which other packets wait behind it.
+const TX_QUEUE_LEN: u32 = 2_000;
 /// The kernel's bound for ping_group_range (GID_T_MAX in net/ipv4/ping.h).
 const PING_GID_MAX: u32 = u32::MAX >> 1;
 

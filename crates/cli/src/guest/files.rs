@@ -16,6 +16,9 @@ use crate::args::RunArgs;
 use crate::file_watch::WatchedFile;
 use crate::sys::mount;
 
+/// Bytes of a tmpfs beside those of its file.
+const ROOM: usize = 1 << 20;
+
 /// Installs our name server, and the requested hosts.
 pub(super) fn own_resolv_conf(args: &RunArgs) -> io::Result<Option<OwnFile>> {
     if args.net.no_dns {
@@ -69,10 +72,13 @@ fn own(name: &Path, text: impl FnOnce(&str) -> String) -> io::Result<Option<OwnF
         Err(e) => return Err(e),
     };
     let host = WatchedFile::of(name);
-    let text = text(&fs::read_to_string(&path)?);
+    // A comment may be in any encoding.
+    let text = text(&String::from_utf8_lossy(&fs::read(&path)?));
     let directory = path.parent().ok_or(io::ErrorKind::NotADirectory)?;
     let covered = Covered::hold(&[&path])?;
-    mount::mount_new("tmpfs", directory, mount::DATA_ONLY, "mode=0755,size=1m")?;
+    // Lists of addresses to refuse make it long.
+    let size = format!("mode=0755,size={}", text.len() + ROOM);
+    mount::mount_new("tmpfs", directory, mount::DATA_ONLY, &size)?;
     let placed = fs::write(&path, text).and_then(|()| covered.rebind());
     mount::detach(directory).and(placed)?;
     let kept = second_mount(&path).map(|mount| OwnFile { host, mount });

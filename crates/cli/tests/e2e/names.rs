@@ -168,3 +168,21 @@ fn holds_no_watch(gateway: u32) {
         assert!(!is_watch, "an inotify instance");
     }
 }
+
+#[test]
+fn a_long_list_of_hosts_in_any_encoding_is_kept() {
+    // Breaks when the host's file does not fit the file system that ours is written to, or is refused because a comment
+    // in it is not UTF-8.
+    needs!(guests(), root(), programs(&["getent"]));
+    on_test_host!();
+    let mut text = b"# f\xfcr alle\n".to_vec();
+    for n in 0..50_000 {
+        text.extend(format!("0.0.0.0 refused{n}.example.org\n").into_bytes());
+    }
+    std::fs::write("/run/hosts", text).expect("/run of the test host can be written");
+    shell("mount --bind /run/hosts $(readlink -f /etc/hosts)");
+    let script = "getent ahostsv4 web; getent ahostsv4 refused49999.example.org";
+    let out = output_of(&["--hostname", "web"], script);
+    assert!(out.starts_with("10.0.2.100"), "{out}");
+    assert!(out.contains("\n0.0.0.0"), "{out}");
+}

@@ -67,20 +67,25 @@ fn run_rest(programs: &[Program], vars: Vars<'_>) -> Vec<String> {
     let left = Mutex::new(programs.iter());
     let next = || left.lock().expect("no thread panics in `next`").next();
     let run_left = || {
-        let mut failed = Vec::new();
+        let mut runs = Vec::new();
         while let Some(program) = next() {
-            if !run_twice(program, program.command_beside(), Shown::AtItsEnd, vars) {
-                failed.push(program.name.clone());
-            }
+            let first = program.command_beside();
+            runs.push((program, run_once(program, first, Shown::AtItsEnd, vars)));
         }
-        failed
+        runs
     };
     // Two at a time, because some programs have one test that runs for long, or tests that wait.
-    let mut failed = thread::scope(|scope| {
+    let mut runs = thread::scope(|scope| {
         let other = scope.spawn(run_left);
-        let one = run_left();
-        [one, other.join().expect("it does not panic")].concat()
+        let mut runs = run_left();
+        runs.extend(other.join().expect("it does not panic"));
+        runs
     });
+    runs.retain(|(program, first)| !first.passes(program, vars));
+    let mut failed: Vec<_> = runs
+        .iter()
+        .map(|(program, _)| program.name.clone())
+        .collect();
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut examples = Command::new(cargo);
     examples.args(["test", "-q", "--doc"]).args(programs::WITH);
@@ -100,26 +105,47 @@ enum Shown {
 }
 
 /// Runs a program by this command, and those of its tests that fail once more.
-fn run_twice(program: &Program, mut first: Command, shown: Shown, vars: Vars<'_>) -> bool {
-    let Some((ok, out)) = run_and_keep(&program.name, &mut first, shown, vars) else {
-        return false;
-    };
-    if ok {
-        return true;
+fn run_twice(program: &Program, first: Command, shown: Shown, vars: Vars<'_>) -> bool {
+    run_once(program, first, shown, vars).passes(program, vars)
+}
+
+/// The end of a program's first run.
+enum FirstRun {
+    Passed,
+    Failed,
+    /// So few tests failed that they are run once more.
+    Again(Vec<String>),
+}
+
+fn run_once(program: &Program, mut first: Command, shown: Shown, vars: Vars<'_>) -> FirstRun {
+    match run_and_keep(&program.name, &mut first, shown, vars) {
+        None => FirstRun::Failed,
+        Some((true, _)) => FirstRun::Passed,
+        Some((false, out)) => match failed_tests(&out) {
+            tests if (1..=AGAIN_MAX).contains(&tests.len()) => {
+                FirstRun::Again(tests.into_iter().map(String::from).collect())
+            }
+            _ => FirstRun::Failed,
+        },
     }
-    let tests = failed_tests(&out);
-    if !(1..=AGAIN_MAX).contains(&tests.len()) {
-        return false;
+}
+
+impl FirstRun {
+    /// Runs the tests that failed once more, if there are any. False if the program failed.
+    fn passes(&self, program: &Program, vars: Vars<'_>) -> bool {
+        let FirstRun::Again(tests) = self else {
+            return matches!(self, FirstRun::Passed);
+        };
+        let names = tests.join(", ");
+        println!("== once more, alone: {names}");
+        let mut again = program.command();
+        again.args(["--exact", "--test-threads", "1"]).args(tests);
+        let ok = run_command(again.envs(vars.iter().copied()));
+        if ok {
+            println!("== UNSTABLE: {names}: failed beside others, and passed alone");
+        }
+        ok
     }
-    let names = tests.join(", ");
-    println!("== once more, alone: {names}");
-    let mut again = program.command();
-    again.args(["--exact", "--test-threads", "1"]).args(&tests);
-    let ok = run_command(again.envs(vars.iter().copied()));
-    if ok {
-        println!("== UNSTABLE: {names}: failed beside others, and passed alone");
-    }
-    ok
 }
 
 /// Runs a command, with its output printed and kept.

@@ -287,8 +287,8 @@ fn uma() -> bool {
 
 /// The arguments that choose all test programs of a crate, but that of its library.
 fn tests_of(package: &str) -> Vec<String> {
-    let files = fs::read_dir(format!("crates/{package}/tests"));
-    let paths = files.into_iter().flatten().flatten().map(|f| f.path());
+    let files = fs::read_dir(format!("crates/{package}/tests")).expect("the crate has tests");
+    let paths = files.flatten().map(|file| file.path());
     let sources = paths.filter(|path| path.extension().is_some_and(|end| end == "rs"));
     let name = |path: PathBuf| Some(format!("--test {}", path.file_stem()?.to_str()?));
     sources.filter_map(name).collect()

@@ -29,10 +29,9 @@ use super::batch_queues::{BatchQueues, Effect};
 use super::queues::{Disposition, ProtocolQueues};
 use crate::config::{Dispatch, Protocol};
 
-/// The number of orders in which all scenarios together try the protocol without a mistake: see [`check`].
+/// The number of orders in which all scenarios together try the protocol without a mistake, see [`check`], and within
+/// which a mistake must be found.
 const RUNS: usize = 6000;
-/// The number of orders within which a mistake must be found.
-const MISTAKE_RUNS: usize = 20_000;
 const FLOWS: usize = 2;
 
 static KICKS: LockClass = LockClass::new("model", order::UNRANKED);
@@ -347,7 +346,7 @@ fn right(cpus: usize, loops: bool) {
 }
 
 fn wrong(mistake: Mistake, policy: Option<Dispatch>) {
-    check(format!("{mistake:?}, not found"), MISTAKE_RUNS, move || {
+    check(format!("{mistake:?}, not found"), RUNS, move || {
         netisr_workstream(2, policy, false, mistake)
     });
 }

@@ -91,6 +91,7 @@ impl ListeningPorts {
                 found.extend(ports.iter().map(|port| (Proto::Udp, *port)));
             }
         }
+        found.retain(|port| !own.contains(port));
         Ok(found)
     }
 
@@ -174,6 +175,9 @@ mod tests {
                 .iter()
                 .all(|proto| !others.contains(&(*proto, port)))
         );
+        let own_udp = BTreeSet::from([(Proto::Udp, port)]);
+        let others = read(&[Proto::Tcp, Proto::Udp], own_udp);
+        assert!(others.contains(&(Proto::Tcp, port)) && !others.contains(&(Proto::Udp, port)));
         let tcp = read(&[Proto::Tcp], BTreeSet::new());
         assert!(tcp.iter().all(|(proto, _)| *proto == Proto::Tcp));
         drop(server);

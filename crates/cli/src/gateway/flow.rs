@@ -47,7 +47,12 @@ pub(super) struct Flow {
 /// How a flow's datagrams leave.
 pub(super) enum Outlet {
     /// By a socket that is connected to where they go, from a port which all such flows of the guest's end share.
-    Own { socket: OwnedFd, port: u16 },
+    Own {
+        socket: OwnedFd,
+        port: u16,
+        /// Until it was connected, the socket took datagrams of others too.
+        peer: SocketAddr,
+    },
     /// The same, to a name server.
     Resolver(Question),
     /// The same, to the host's loopback, for a client of this outward port, which hears the answers by the port's

@@ -2,7 +2,7 @@
 //!
 //! Locks: none. Sources: RFC 1035 section 4.2.1 (when to ask another server).
 
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -129,7 +129,8 @@ pub(super) fn connected(shared: &Shared, peer: SocketAddr) -> io::Result<OwnedFd
     Ok(fd)
 }
 
-/// The same, from a port that [`socket::share_port`] returned.
+/// The same, from a port that [`socket::share_port`] returned. Datagrams of other senders may wait in the socket: those
+/// that came before it was connected.
 pub(super) fn connected_from(shared: &Shared, peer: SocketAddr, port: u16) -> io::Result<OwnedFd> {
     let local = LocalEnd {
         port,
@@ -137,8 +138,6 @@ pub(super) fn connected_from(shared: &Shared, peer: SocketAddr, port: u16) -> io
     };
     let fd = socket::open_from(socket::Kind::Udp, peer, local)?;
     socket::connect(fd.as_fd(), peer)?;
-    // Until it was connected it took datagrams of any sender.
-    while socket::recv(fd.as_fd(), &mut [IoSliceMut::new(&mut [0])]).is_ok() {}
     Ok(fd)
 }
 

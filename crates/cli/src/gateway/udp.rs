@@ -235,7 +235,10 @@ impl GuestFlows {
         let Some(flow) = self.table.find(token) else {
             return;
         };
-        let Outlet::Own { socket: kept, port } = &mut flow.outlet else {
+        let Outlet::Own {
+            socket: kept, port, ..
+        } = &mut flow.outlet
+        else {
             return;
         };
         // A flow to a name server stays with that server.
@@ -299,10 +302,13 @@ impl GuestFlows {
             let Some(socket) = flow.outlet.socket() else {
                 return;
             };
-            match receive(shared, |pieces| {
-                socket::recv(socket, pieces).map(|n| (n, ()))
-            }) {
-                Ok(Some((payload, ()))) => {
+            let peer = match flow.outlet {
+                Outlet::Own { peer, .. } => Some(peer),
+                _ => None,
+            };
+            match receive(shared, |pieces| socket::recv_from(socket, pieces)) {
+                Ok(Some((_, sender))) if peer.is_some_and(|peer| !is_same(peer, sender)) => {}
+                Ok(Some((payload, _))) => {
                     let now = shared.now();
                     let Some(flow) = self.table.used(token, now) else {
                         return;
@@ -375,9 +381,14 @@ fn own(
     };
     let opened = socket.and_then(|socket| {
         let port = socket::share_port(socket.as_fd())?;
-        Ok(Outlet::Own { socket, port })
+        Ok(Outlet::Own { socket, port, peer })
     });
     opened.map_err(|e| question::failure(shared, &e))
+}
+
+/// Whether these are one address and port: the kernel may add a scope.
+fn is_same(a: SocketAddr, b: SocketAddr) -> bool {
+    (a.ip(), a.port()) == (b.ip(), b.port())
 }
 
 /// Ends a flow that was taken out of the table, and its timer.

@@ -140,7 +140,7 @@ const OPTIONS: [(libc::c_int, libc::c_int); 12] = [
     (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT),
     (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
     (libc::SOL_SOCKET, libc::SO_BINDTODEVICE),
-    (libc::SOL_SOCKET, libc::SO_REUSEADDR),
+    (libc::SOL_SOCKET, libc::SO_REUSEPORT),
     (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY),
 ];
 

@@ -103,7 +103,7 @@ pub(crate) fn open_from(kind: Kind, peer: SocketAddr, local: LocalEnd) -> io::Re
             SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
-        sockopt::set_socket_reuseaddr(&fd, true)?;
+        sockopt::set_socket_reuseport(&fd, true)?;
         if peer.is_ipv6() {
             sockopt::set_ipv6_v6only(&fd, true)?;
         }
@@ -121,10 +121,11 @@ pub(crate) fn open_from(kind: Kind, peer: SocketAddr, local: LocalEnd) -> io::Re
     Ok(fd)
 }
 
-/// Lets further sockets have the port of one that is connected, and returns the port. Only now: the kernel may give a
-/// socket without a port one that others share, if it may share.
+/// Lets further sockets of this user have the port of one that is connected, and returns the port. Only now: the kernel
+/// may give a socket without a port one that others share, if it may share.
 pub(crate) fn share_port(fd: BorrowedFd<'_>) -> io::Result<u16> {
-    sockopt::set_socket_reuseaddr(fd, true)?;
+    // Not SO_REUSEADDR, with which any user may bind the port, connect to the same peer, and take its answers.
+    sockopt::set_socket_reuseport(fd, true)?;
     let local = SocketAddr::try_from(net::getsockname(fd)?)?;
     Ok(local.port())
 }
@@ -391,4 +392,44 @@ pub(crate) fn interface_index(name: &str) -> u32 {
     let any = net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None);
     any.and_then(|any| netdevice::name_to_index(any, name))
         .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn a_port_is_shared_with_sockets_of_this_user_alone() {
+        // Breaks when any user of the host may bind the port of a guest's socket, connect to the same peer, and take
+        // its answers: SO_REUSEADDR does not compare users.
+        let peers = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a free port"));
+        let [a, b] = peers
+            .each_ref()
+            .map(|peer| peer.local_addr().expect("bound"));
+        let first = open_from(Kind::Udp, a, LocalEnd::default()).expect("a socket");
+        connect(first.as_fd(), a).expect("loopback");
+        let port = share_port(first.as_fd()).expect("it has one");
+
+        let anyone = open(Kind::Udp, b).expect("a socket");
+        sockopt::set_socket_reuseaddr(&anyone, true).expect("an option");
+        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        assert_eq!(net::bind(&anyone, &at), Err(Errno::ADDRINUSE));
+
+        let local = LocalEnd {
+            port,
+            ..LocalEnd::default()
+        };
+        let second = open_from(Kind::Udp, b, local).expect("the port is shared");
+        connect(second.as_fd(), b).expect("loopback");
+        for (socket, peer) in [(&first, &peers[0]), (&second, &peers[1])] {
+            peer.send_to(b"!", at).expect("loopback");
+            let mut byte = [0; 1];
+            let got = recv_from(socket.as_fd(), &mut [IoSliceMut::new(&mut byte)]);
+            assert_eq!(
+                got.expect("its own"),
+                (1, peer.local_addr().expect("bound"))
+            );
+        }
+    }
 }

@@ -34,6 +34,7 @@ fn flows_end_when_they_should() {
         Outlet::Own {
             socket: own.into(),
             port: 1,
+            peer: ENDS.remote,
         },
         start,
     );
@@ -75,6 +76,7 @@ fn only_a_flow_that_waits_long_asks_for_its_route() {
     let outlet = Outlet::Own {
         socket: own.into(),
         port: 0,
+        peer: ENDS.remote,
     };
     let mut flow = Flow::new(ENDS, outlet, start);
     let mut asks = |half_waits: u32| flow.asks_for_its_route(start + SILENCE_MAX / 2 * half_waits);

@@ -46,6 +46,7 @@ fn outlet(group: usize, n: u32) -> Outlet {
         OWN | OWN_V6 => Outlet::Own {
             socket: socket(),
             port: 7000 + (n % 2) as u16,
+            peer: addr(n),
         },
         QUESTIONS => Outlet::Resolver(Question {
             socket: socket(),

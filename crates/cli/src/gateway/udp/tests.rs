@@ -1,5 +1,5 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use mbuma::socket::Datagram;
 
@@ -11,6 +11,7 @@ use super::super::test_gateway;
 use super::GuestFlows;
 use crate::addressing::Addressing;
 use crate::sys::pktinfo::DatagramClient;
+use crate::sys::socket;
 
 #[test]
 fn a_flow_takes_its_timer_along() {
@@ -92,10 +93,47 @@ fn a_flow_keeps_its_socket_while_the_host_sends_from_the_same_address() {
     let socket = question::connected(&shared, peer).expect("a socket");
     let kept = socket.as_raw_fd();
     let token = flows
-        .add(&mut shared, ends, Outlet::Own { socket, port: 0 })
+        .add(
+            &mut shared,
+            ends,
+            Outlet::Own {
+                socket,
+                port: 0,
+                peer,
+            },
+        )
         .expect("a descriptor");
     flows.follow_route(&mut shared, token);
     let flow = flows.table.find(token).expect("it is there");
     let left = flow.outlet.socket().map(|socket| socket.as_raw_fd());
     assert_eq!(left, Some(kept));
+}
+
+#[test]
+fn a_flow_takes_datagrams_of_its_peer_alone() {
+    // Breaks when a datagram that came before a flow's socket was connected, from any host, reaches the guest as the
+    // peer's.
+    let (mut shared, index) = test_gateway::start();
+    let socket = shared.stack.udp_bind_any(index).expect("the only one");
+    let mut flows = GuestFlows::new(&shared, socket);
+    let host = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let sender = host.local_addr().expect("bound");
+    let other = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
+    for (peer, taken) in [(other, 0), (sender, 1)] {
+        let socket = question::connected(&shared, sender).expect("a socket");
+        let port = socket::share_port(socket.as_fd()).expect("it has one");
+        let guest = SocketAddr::from((Addressing::DEFAULT.guest, 1000 + taken as u16));
+        let ends = FlowEnds {
+            guest,
+            remote: peer,
+        };
+        let token = flows
+            .add(&mut shared, ends, Outlet::Own { socket, port, peer })
+            .expect("a descriptor");
+        let sent = host.send_to(b"?", (Ipv4Addr::LOCALHOST, port));
+        sent.expect("loopback");
+        flows.readable(&mut shared, token);
+        let counters = &shared.counters;
+        assert_eq!(counters.datagrams_down + counters.datagrams_lost, taken);
+    }
 }

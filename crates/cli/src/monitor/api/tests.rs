@@ -107,7 +107,10 @@ fn lines_of_podman_and_rootlesskit_are_answered_as_recorded() {
         (spec.id, spec.publish.guest_port, spec.publish.guest_addr),
         (1, 80, None)
     );
-    assert!(socket.is_some(), "the gateway process may not bind");
+    assert!(
+        socket.is_some(),
+        "the gateway process binds no published port"
+    );
 
     let again = bench.ask(&[&podman], false);
     assert!(

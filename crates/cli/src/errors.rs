@@ -339,6 +339,9 @@ pub(crate) fn with_remedy(e: &io::Error) -> String {
         Some(libc::ENFILE) => {
             lines(&["the whole system has as many open files as fs.file-max allows"])
         }
+        Some(libc::EAGAIN) => lines(&[
+            "if this is about a process or a thread: `ulimit -u`, `ulimit -v` and pids.max of the cgroup limit them",
+        ]),
         _ => String::new(),
     };
     reason(e) + &remedy

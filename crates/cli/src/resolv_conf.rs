@@ -19,7 +19,10 @@ pub(crate) const NAME_SERVERS_MAX: usize = 16;
 /// The name servers that the host itself asks. If the file names none, or is missing, that is one on the host, as for
 /// the C library.
 pub(crate) fn name_servers() -> Vec<SocketAddr> {
-    parse(&fs::read_to_string(PATH).unwrap_or_default())
+    // A comment may be in any encoding.
+    parse(&String::from_utf8_lossy(
+        &fs::read(PATH).unwrap_or_default(),
+    ))
 }
 
 pub(crate) fn parse(text: &str) -> Vec<SocketAddr> {

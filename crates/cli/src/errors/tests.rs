@@ -38,6 +38,7 @@ fn a_message_says_what_to_do() {
     assert!(failure(SetupStep::MakeTap, libc::ENOTTY).contains("is another device"));
     assert!(failure(SetupStep::Child, libc::ENOENT).contains("mount -t proc"));
     assert!(failure(SetupStep::Child, libc::EMFILE).contains("ulimit -n"));
+    assert!(failure(SetupStep::Child, libc::EAGAIN).contains("ulimit -u"));
     assert!(failure(SetupStep::FindUserNamespace, libc::ENOENT).contains("--userns-path"));
     let range: PublishRange = "8080:80".parse().expect("two ports");
     let publish = range.ports().next().expect("a port").publish;

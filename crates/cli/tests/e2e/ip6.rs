@@ -445,11 +445,11 @@ fn ports_of_both_families_come_and_go_together() {
     assert_eq!(seen_at(("127.0.0.1", 8080)), "10.0.2.2");
     let list = publish(&["list"]);
     for line in [
-        "1  0.0.0.0:8080 -> :7/tcp",
-        "1  [::]:8080 -> :7/tcp",
-        "2  127.0.0.1:8081 -> :7/tcp",
-        "2  [::1]:8081 -> :7/tcp",
-        "3  [::1]:8082 -> :7/udp",
+        "1  0.0.0.0:8080:7",
+        "1  [::]:8080:7",
+        "2  127.0.0.1:8081:7",
+        "2  [::1]:8081:7",
+        "3  [::1]:8082:7/udp",
     ] {
         assert!(list.lines().any(|l| l == line), "{line}: {list}");
     }

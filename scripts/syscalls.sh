@@ -13,6 +13,7 @@ case ${1:-} in -h | --help) sed -n '/^#!/d; /^#/!q; s/^# *//p' "$0" && exit 0 ;;
 unmade='
 clock_gettime where the vDSO has none
 getcpu        per-CPU caches without rseq
+nanosleep     a sleep, in C libraries that use it
 tgkill        abort(3)
 '
 # Calls that each packet takes. They are traced in a few tests only, because each stops its thread.

@@ -74,6 +74,9 @@ const FREE: &[AllowedCall] = &[
     ),
     call!(SYS_futex, "locks, the join of threads"),
     call!(SYS_sched_yield, "spinning locks"),
+    // The standard library panics if a sleep is refused. The C library decides which of the two it takes.
+    call!(SYS_clock_nanosleep, "an allocation that waits for buffers"),
+    call!(SYS_nanosleep, "the same"),
     call!(SYS_restart_syscall, "after SIGSTOP and SIGCONT"),
     call!(SYS_clock_gettime, "where the vDSO has none"),
     call!(SYS_getrandom, "hash keys of the standard library"),

@@ -1,7 +1,7 @@
 use super::*;
 
 /// The numbers of aarch64 (asm-generic/unistd.h), of the calls that are allowed there.
-const AARCH64: [(&str, c_long); 63] = [
+const AARCH64: [(&str, c_long); 65] = [
     ("SYS_eventfd2", 19),
     ("SYS_epoll_create1", 20),
     ("SYS_epoll_ctl", 21),
@@ -23,7 +23,9 @@ const AARCH64: [(&str, c_long); 63] = [
     ("SYS_exit_group", 94),
     ("SYS_futex", 98),
     ("SYS_set_robust_list", 99),
+    ("SYS_nanosleep", 101),
     ("SYS_clock_gettime", 113),
+    ("SYS_clock_nanosleep", 115),
     ("SYS_sched_getaffinity", 123),
     ("SYS_sched_yield", 124),
     ("SYS_restart_syscall", 128),

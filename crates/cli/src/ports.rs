@@ -1,7 +1,7 @@
 //! Published ports: sockets of the host that lead into the guest.
 //!
-//! The monitor binds them, because the gateway process gives up the right to; it hands them over at the start, and
-//! later by messages.
+//! The monitor binds them, because the gateway process gives up the right to low ports, and with Landlock to those of
+//! TCP; it hands them over at the start, and later by messages.
 //!
 //! Invariants: a port in use is an error before COMMAND starts. Locks: none.
 

@@ -84,6 +84,8 @@ impl Layer {
 pub(crate) struct Uses<'a> {
     /// Files below this directory are read.
     pub(crate) served: Option<BorrowedFd<'a>>,
+    /// Sockets are bound to an address: `--outbound-addr`.
+    pub(crate) binds: bool,
     /// [`mbuma::runtime`] starts its threads later.
     pub(crate) runtime: bool,
     /// A virtual machine shares its memory later.
@@ -109,10 +111,9 @@ pub(crate) fn enter(net: &NetOpts, uses: &Uses<'_>) -> Result<Isolation, Error> 
             ..Isolation::default()
         });
     }
-    let binds = net.outbound.binds();
     let root = Layer::of(empty_root::enter());
     let capabilities = Layer::of(credentials::give_up());
-    let landlock = Layer::of(landlocked::enter(binds, served));
+    let landlock = Layer::of(landlocked::enter(uses.binds, served));
     // No call needs it later.
     let user = process::ids().0;
     #[cfg(debug_assertions)]

@@ -20,7 +20,7 @@ use super::ping::PingSocket;
 use super::policy;
 use super::shared::Shared;
 use super::table::{SourceKind, Token};
-use crate::sys::socket::{Family, SocketSendError};
+use crate::sys::socket::Family;
 
 /// How long the gateway waits for an answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
@@ -177,7 +177,7 @@ impl Pings {
             match host.take_error() {
                 Ok(Some((seq, error))) => {
                     let echo = self.take(shared, seq);
-                    if let Some((echo, kind)) = echo.zip(kind(family, &error)) {
+                    if let Some((echo, kind)) = echo.zip(policy::icmp_error(&error)) {
                         self.refuse(shared, &echo, kind);
                     }
                 }
@@ -236,24 +236,6 @@ fn family_of(token: Token) -> Family {
     match token.index() {
         0 => Family::V4,
         _ => Family::V6,
-    }
-}
-
-/// The guest's form of an error of the host's network; none if the error does not concern the guest.
-fn kind(family: Family, error: &SocketSendError) -> Option<IcmpError> {
-    // Types of RFC 792 and RFC 4443.
-    let time_exceeded = match family {
-        Family::V4 => 11,
-        Family::V6 => 3,
-    };
-    match (error.icmp, error.errno) {
-        (Some((kind, _)), _) if kind == time_exceeded => Some(IcmpError::TimeExceeded),
-        (_, libc::EMSGSIZE) => Some(IcmpError::FragNeeded {
-            mtu: u16::try_from(error.info).unwrap_or(0),
-        }),
-        (_, libc::ECONNREFUSED) => Some(IcmpError::Port),
-        (_, libc::ENOPROTOOPT) => Some(IcmpError::Protocol),
-        (_, errno) => policy::unreach(&io::Error::from_raw_os_error(errno)),
     }
 }
 

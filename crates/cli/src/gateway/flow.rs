@@ -12,17 +12,15 @@ use mbuma::socket::Datagram;
 
 use super::question::{ANSWER_WAIT, Question};
 use super::quote;
+use super::table::Token;
 use crate::sys::pktinfo::DatagramClient;
 
-/// How long a flow with a descriptor of its own may be idle: the least that RFC 4787 section 4.3 allows.
+/// How long a flow that is not a published port's may be idle: the least that RFC 4787 section 4.3 allows.
 const IDLE_MAX: Duration = Duration::from_secs(120);
 /// How long a flow of a published port may be idle, as RFC 4787 section 4.3 recommends.
 const INLET_IDLE_MAX: Duration = Duration::from_secs(300);
 /// How long a flow lives on after a name server's answer: there may be a second question.
 const ANSWERED_IDLE_MAX: Duration = Duration::from_secs(10);
-
-/// The time without an answer after which the host is asked for its route again.
-const SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// The two ends of a flow, as the guest sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,20 +38,13 @@ pub(super) struct Flow {
     pub(super) timer: Option<(Time, CalloutId)>,
     /// The last datagram that was sent, until an answer comes: an error would be about it.
     pub(super) unanswered: Option<Datagram>,
-    /// Since when datagrams went without an answer, or the routes were asked.
-    silent_since: Option<Time>,
 }
 
 /// How a flow's datagrams leave.
 pub(super) enum Outlet {
-    /// By a socket that is connected to where they go, from a port which all such flows of the guest's end share.
-    Own {
-        socket: OwnedFd,
-        port: u16,
-        /// Until it was connected, the socket took datagrams of others too.
-        peer: SocketAddr,
-    },
-    /// The same, to a name server.
+    /// To `peer`, by a socket of [`SharedSockets`](super::shared_sockets::SharedSockets).
+    Shared { socket: Token, peer: SocketAddr },
+    /// To a name server, by a socket that is connected to it.
     Resolver(Question),
     /// The same, to the host's loopback, for a client of this outward port, which hears the answers by the port's
     /// socket.
@@ -78,18 +69,7 @@ impl Flow {
             last_used: now,
             timer: None,
             unanswered: None,
-            silent_since: None,
         }
-    }
-
-    /// Whether a datagram that is sent now has waited for so long that the host's route to the peer may have changed.
-    pub(super) fn asks_for_its_route(&mut self, now: Time) -> bool {
-        let since = self.silent_since.get_or_insert(now);
-        let asks = matches!(self.outlet, Outlet::Own { .. }) && now >= *since + SILENCE_MAX;
-        if asks {
-            *since = now;
-        }
-        asks
     }
 
     /// Keeps a datagram that was sent, or its head, for an error to be about. A published port's socket hears of none.
@@ -108,7 +88,7 @@ impl Flow {
                 asked: Some(at), ..
             }) => *at + ANSWER_WAIT,
             Outlet::Resolver(_) => self.last_used + ANSWERED_IDLE_MAX,
-            Outlet::Own { .. } | Outlet::Loopback { .. } => self.last_used + IDLE_MAX,
+            Outlet::Shared { .. } | Outlet::Loopback { .. } => self.last_used + IDLE_MAX,
             Outlet::Inlet { .. } => self.last_used + INLET_IDLE_MAX,
         }
     }
@@ -116,7 +96,6 @@ impl Flow {
     /// An answer came.
     pub(super) fn answered(&mut self) {
         self.unanswered = None;
-        self.silent_since = None;
         if let Outlet::Resolver(question) = &mut self.outlet {
             question.asked = None;
         }
@@ -132,18 +111,24 @@ impl Outlet {
                 let (addr, local) = (*client, None);
                 Some((*index, DatagramClient { addr, local }))
             }
-            Outlet::Own { .. } | Outlet::Resolver(_) => None,
+            Outlet::Shared { .. } | Outlet::Resolver(_) => None,
         }
     }
 
-    /// The flow's own socket.
+    /// A socket of the flow's own.
     pub(super) fn socket(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Outlet::Own { socket, .. } | Outlet::Loopback { socket, .. } => Some(socket.as_fd()),
+            Outlet::Loopback { socket, .. } => Some(socket.as_fd()),
             Outlet::Resolver(question) => Some(question.socket.as_fd()),
-            Outlet::Inlet { .. } => None,
+            Outlet::Shared { .. } | Outlet::Inlet { .. } => None,
         }
     }
+}
+
+/// The same address with another port.
+pub(super) fn at_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
+    addr.set_port(port);
+    addr
 }
 
 #[cfg(test)]

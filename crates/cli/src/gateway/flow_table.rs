@@ -5,12 +5,12 @@
 //!
 //! | group | flows of it at most |
 //! |---|---|
-//! | the guest's own, a descriptor each | 4,096 of each version of IP |
+//! | the guest's own, a descriptor for each end of it | 4,096 of each version of IP |
 //! | questions to name servers, a descriptor each | 1,024 |
 //! | clients of outward ports, which are the guest's programs, a descriptor each | 4,096 |
 //! | clients of a published port | a share of 4,096, the same for each port; 256 at least |
 //!
-//! Where the limit on descriptors is low, the groups with a descriptor each have a part of it ([`OWN_SHARE`]), so that
+//! Where the limit on descriptors is low, the groups with descriptors have a part of it ([`OWN_SHARE`]), so that
 //! datagrams to many addresses leave descriptors for TCP connections.
 //!
 //! ```text
@@ -18,16 +18,17 @@
 //! ```
 //!
 //! Invariants: a flow is in one group's list, in `by_ends`, and, if it came through a published or outward port, in
-//! `by_client`. An end of the guest has a port of the host as long as it has a flow of its own.
+//! `by_client`. One of the guest's own holds its socket in `shared_sockets`.
 //! Locks: none.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use kern::Time;
 
 use super::flow::{Flow, FlowEnds, Outlet};
+use super::shared_sockets::SharedSockets;
 use super::table::{SourceKind, Table, Token};
 use crate::sys::pktinfo::DatagramClient;
 
@@ -56,18 +57,10 @@ pub(super) struct FlowTable {
     flows: Table<Flow>,
     by_ends: HashMap<FlowEnds, Token>,
     by_client: HashMap<(usize, DatagramClient), Token>,
-    /// The host's port for each end of the guest that has flows of its own.
-    host_ports: HashMap<SocketAddr, HostPort>,
+    pub(super) shared_sockets: SharedSockets,
     groups: Vec<FlowGroup>,
     /// Where each flow is in its group's list, at its token's index.
     links: Vec<AgeLink>,
-}
-
-/// A port of the host, and how many flows leave from it, or would if it had not been taken.
-#[derive(Debug)]
-struct HostPort {
-    port: u16,
-    flows: usize,
 }
 
 /// Flows that share a quota, by age.
@@ -98,7 +91,7 @@ impl FlowTable {
             flows: Table::new(SourceKind::Flow),
             by_ends: HashMap::new(),
             by_client: HashMap::new(),
-            host_ports: HashMap::new(),
+            shared_sockets: SharedSockets::new(),
             groups: vec![own(), own(), group(QUESTIONS_MAX, QUESTIONS_SHARE), own()],
             links: Vec::new(),
         }
@@ -149,10 +142,37 @@ impl FlowTable {
         self.by_client.get(&(port, client)).copied()
     }
 
-    /// The port of the host from which the datagrams of this end of the guest leave, whatever their destination (RFC
-    /// 4787 section 4.1), if it has sent any.
-    pub(super) fn host_port(&self, guest: SocketAddr) -> Option<u16> {
-        self.host_ports.get(&guest).map(|host| host.port)
+    /// The flow of a datagram from `peer`, or of an error about one to it, in the socket that this token leads to.
+    pub(super) fn of_peer(&mut self, token: Token, peer: SocketAddr) -> Option<Token> {
+        let socket = self.socket_token(token);
+        let Some(ends) = self.shared_sockets.find(socket).map(|end| end.ends(peer)) else {
+            // A connected one.
+            return Some(socket);
+        };
+        let token = self.between(&ends)?;
+        match self.flows.find(token)?.outlet {
+            // The kernel may add a scope.
+            Outlet::Shared { peer: to, .. } => {
+                ((to.ip(), to.port()) == (peer.ip(), peer.port())).then_some(token)
+            }
+            _ => None,
+        }
+    }
+
+    /// The socket that this token leads to: its own, or that of a flow.
+    pub(super) fn socket(&mut self, token: Token) -> Option<BorrowedFd<'_>> {
+        let socket = self.socket_token(token);
+        match self.shared_sockets.find(socket) {
+            Some(end) => Some(end.socket.as_fd()),
+            None => self.flows.find(socket)?.outlet.socket(),
+        }
+    }
+
+    fn socket_token(&mut self, token: Token) -> Token {
+        match self.flows.find(token).map(|flow| &flow.outlet) {
+            Some(Outlet::Shared { socket, .. }) => *socket,
+            _ => token,
+        }
     }
 
     /// The flow that `token` names, if it is still there.
@@ -184,10 +204,6 @@ impl FlowTable {
     pub(super) fn insert(&mut self, flow: Flow) -> Token {
         let (ends, group) = (flow.ends, group_of(&flow.ends, &flow.outlet));
         let client = flow.outlet.client();
-        if let Outlet::Own { port, .. } = flow.outlet {
-            let new = HostPort { port, flows: 0 };
-            self.host_ports.entry(ends.guest).or_insert(new).flows += 1;
-        }
         let token = self.flows.insert(flow);
         self.by_ends.insert(ends, token);
         if let Some(client) = client {
@@ -206,13 +222,8 @@ impl FlowTable {
         self.unlink(token);
         let flow = self.flows.remove(token)?;
         self.by_ends.remove(&flow.ends);
-        if let Outlet::Own { .. } = flow.outlet
-            && let Entry::Occupied(mut host) = self.host_ports.entry(flow.ends.guest)
-        {
-            host.get_mut().flows -= 1;
-            if host.get().flows == 0 {
-                host.remove();
-            }
+        if let Outlet::Shared { socket, .. } = flow.outlet {
+            self.shared_sockets.release(socket);
         }
         if let Some(client) = flow.outlet.client() {
             self.by_client.remove(&client);
@@ -222,13 +233,8 @@ impl FlowTable {
 
     /// Takes all of them out.
     pub(super) fn clear(&mut self) {
-        self.flows.drain().for_each(drop);
-        self.by_ends.clear();
-        self.by_client.clear();
-        self.host_ports.clear();
-        self.links.clear();
-        for group in &mut self.groups {
-            (group.oldest, group.newest, group.len) = (None, None, 0);
+        for token in self.such(|_| true) {
+            self.remove(token);
         }
     }
 
@@ -272,8 +278,8 @@ impl FlowTable {
 /// Which group a flow with these ends and this way out is in.
 fn group_of(ends: &FlowEnds, outlet: &Outlet) -> usize {
     match outlet {
-        Outlet::Own { .. } if ends.remote.is_ipv6() => OWN_V6,
-        Outlet::Own { .. } => OWN,
+        Outlet::Shared { .. } if ends.remote.is_ipv6() => OWN_V6,
+        Outlet::Shared { .. } => OWN,
         Outlet::Resolver(_) => QUESTIONS,
         Outlet::Loopback { .. } => OUTWARD,
         Outlet::Inlet { index, .. } => FIRST_PORT + index,

@@ -68,6 +68,7 @@ mod router_adverts;
 mod search_list;
 mod services;
 mod shared;
+mod shared_sockets;
 mod shortages;
 mod start;
 mod summary;
@@ -174,6 +175,7 @@ fn isolate(first: &mut Worker, opts: &NetOpts, shared_memory: bool) -> Result<()
     }
     let uses = Uses {
         served: first.served(),
+        binds: opts.outbound.binds(),
         shared_memory,
         ..Uses::default()
     };

@@ -66,7 +66,7 @@ impl PingSocket {
                 (fd, Some(raw_id))
             }
         };
-        socket::keep_errors(fd.as_fd(), family)?;
+        socket::keep_errors(fd.as_fd(), any)?;
         Ok(PingSocket {
             fd,
             family,

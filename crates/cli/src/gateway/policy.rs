@@ -34,7 +34,7 @@ use crate::args::{IgnoredProtocols, Proto, Sources};
 use crate::guest::GuestEnd;
 use crate::resolv_conf::{DNS_PORT, ENCRYPTED_DNS_PORT};
 use crate::special;
-use crate::sys::socket::LocalEnd;
+use crate::sys::socket::{LocalEnd, SocketSendError};
 
 /// Decides where things go.
 #[derive(Clone, Debug)]
@@ -184,11 +184,7 @@ impl Policy {
             SocketAddr::V4(_) => (v4.map(IpAddr::from), interfaces[0]),
             SocketAddr::V6(_) => (v6.map(IpAddr::from), interfaces[1]),
         };
-        LocalEnd {
-            addr,
-            interface,
-            port: 0,
-        }
+        LocalEnd { addr, interface }
     }
 
     /// The destination of a connection or datagram to `asked`.
@@ -384,6 +380,22 @@ pub(super) fn unreach(error: &io::Error) -> Option<IcmpError> {
         libc::EHOSTUNREACH | libc::EHOSTDOWN | libc::ETIMEDOUT => Some(IcmpError::Host),
         libc::EACCES | libc::EPERM => Some(IcmpError::AdminProhibited),
         _ => None,
+    }
+}
+
+/// The guest's form of an error of the host's network; none if the error does not concern the guest.
+pub(super) fn icmp_error(error: &SocketSendError) -> Option<IcmpError> {
+    // Types of RFC 792 and RFC 4443, and the codes of "prohibited", which the kernel takes for "unreachable".
+    match (error.icmp, error.errno) {
+        (Some((11, _)), _) if error.dst.is_ipv4() => Some(IcmpError::TimeExceeded),
+        (Some((3, _)), _) if error.dst.is_ipv6() => Some(IcmpError::TimeExceeded),
+        (Some((3, 9 | 10 | 13)), _) => Some(IcmpError::AdminProhibited),
+        (_, libc::EMSGSIZE) => Some(IcmpError::FragNeeded {
+            mtu: u16::try_from(error.info).unwrap_or(0),
+        }),
+        (_, libc::ECONNREFUSED) => Some(IcmpError::Port),
+        (_, libc::ENOPROTOOPT) => Some(IcmpError::Protocol),
+        (_, errno) => unreach(&io::Error::from_raw_os_error(errno)),
     }
 }
 

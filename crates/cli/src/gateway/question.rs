@@ -14,7 +14,7 @@ use mbuma::runtime::Interest;
 use super::policy;
 use super::shared::Shared;
 use super::table::Token;
-use crate::sys::socket::{self, LocalEnd};
+use crate::sys::socket;
 
 /// The time after which another name server is asked. The C library repeats a query after five seconds.
 pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(3);
@@ -121,22 +121,17 @@ impl Question {
     }
 }
 
-/// A new socket that is connected to `peer`.
-pub(super) fn connected(shared: &Shared, peer: SocketAddr) -> io::Result<OwnedFd> {
+/// A new socket for datagrams to such peers, which keeps errors about them.
+pub(super) fn opened(shared: &Shared, peer: SocketAddr) -> io::Result<OwnedFd> {
     let local = shared.policy.local_end_for(peer);
     let fd = socket::open_from(socket::Kind::Udp, peer, local)?;
-    socket::connect(fd.as_fd(), peer)?;
+    socket::keep_errors(fd.as_fd(), peer)?;
     Ok(fd)
 }
 
-/// The same, from a port that [`socket::share_port`] returned. Datagrams of other senders may wait in the socket: those
-/// that came before it was connected.
-pub(super) fn connected_from(shared: &Shared, peer: SocketAddr, port: u16) -> io::Result<OwnedFd> {
-    let local = LocalEnd {
-        port,
-        ..shared.policy.local_end_for(peer)
-    };
-    let fd = socket::open_from(socket::Kind::Udp, peer, local)?;
+/// The same, connected to `peer`.
+pub(super) fn connected(shared: &Shared, peer: SocketAddr) -> io::Result<OwnedFd> {
+    let fd = opened(shared, peer)?;
     socket::connect(fd.as_fd(), peer)?;
     Ok(fd)
 }

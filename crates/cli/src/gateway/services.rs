@@ -79,7 +79,7 @@ impl Services {
         token: Token,
     ) {
         match kind {
-            SourceKind::Flow => self.flows.readable(shared, token),
+            SourceKind::Flow | SourceKind::SharedSocket => self.flows.readable(shared, token),
             SourceKind::Inlet => self.flows.inlet_readable(shared, token.index()),
             SourceKind::PingSocket => self.pings.readable(shared, token),
             SourceKind::Listener => self.wake_listener(token),
@@ -127,6 +127,7 @@ impl Services {
             of_the_loop!() => {}
             // Without timers.
             SourceKind::Datagrams
+            | SourceKind::SharedSocket
             | SourceKind::Inlet
             | SourceKind::Echoes
             | SourceKind::Dhcp4
@@ -169,6 +170,7 @@ impl Services {
             of_the_loop!() => {}
             // Never on the ready list.
             SourceKind::Flow
+            | SourceKind::SharedSocket
             | SourceKind::Inlet
             | SourceKind::Ping
             | SourceKind::PingSocket

@@ -45,6 +45,8 @@ source_kinds! {
     Datagrams,
     /// A UDP flow.
     Flow,
+    /// The host's socket for flows of an end of the guest.
+    SharedSocket,
     /// A published UDP port.
     Inlet,
     /// Pings from the guest.
@@ -177,10 +179,11 @@ impl<T> Table<T> {
         token
     }
 
-    /// The object that `token` names, if it is still there.
+    /// The object that `token` names, if it is one of this table and still there.
     pub(super) fn find(&mut self, token: Token) -> Option<&mut T> {
         let slot = self.slots.get_mut(token.index())?;
-        (slot.generation == token.generation()).then_some(slot.value.as_mut())?
+        let is_its = token.kind() == Some(self.kind) && slot.generation == token.generation();
+        is_its.then_some(slot.value.as_mut())?
     }
 
     /// Removes the object that `token` names; the token names nothing from now on.

@@ -1,15 +1,18 @@
-//! UDP: each pair of a guest's address and a remote one is a flow, with a socket for its datagrams.
+//! UDP: each pair of a guest's address and a remote one is a flow.
 //!
 //! ```text
-//!   guest:port <-> remote:port       a connected socket of the host, one a flow, and one port for all of guest:port
+//!   guest:port <-> remote:port       a socket of the host, one for all remote ends of guest:port ([`SharedSockets`])
+//!   guest:port <-> 10.0.2.3:53       a connected socket of the host, one a flow: questions to a name server
 //!   guest:port <-> client:port       the socket of a published port, one for all its clients
 //!   client of the guest's loopback   the socket of an outward port, and a connected socket of the host a client
 //! ```
 //!
-//! Answers have the address to which the guest sent as their source, even if that is mapped to another one. A refusal
-//! (ICMP port unreachable, which a connected socket reports) goes to the guest about the datagram that caused it. Flows
-//! end when they were idle for a while; those of queries to a name server end soon after the answer. When there are too
-//! many of a kind, the oldest of that kind ends ([`FlowTable`]).
+//! Answers have the address to which the guest sent as their source, even if that is mapped to another one. An error of
+//! the network about a datagram, which the host's socket keeps, goes to the guest about the last datagram of that flow.
+//! Flows end when they were idle for a while; those of queries to a name server end soon after the answer. When there
+//! are too many of a kind, the oldest of that kind ends ([`FlowTable`]).
+//!
+//! [`SharedSockets`]: super::shared_sockets::SharedSockets
 //!
 //! Invariants: a flow's timer ends with it.
 //! Locks: none.
@@ -98,7 +101,7 @@ impl GuestFlows {
                 continue;
             }
             match self.table.between(&ends) {
-                Some(token) => self.send(shared, token, datagram),
+                Some(token) => _ = self.send(shared, token, datagram),
                 None => self.open(shared, ends, datagram),
             }
         }
@@ -123,7 +126,9 @@ impl GuestFlows {
     fn open(&mut self, shared: &mut Shared, ends: FlowEnds, datagram: Datagram) {
         match self.outlet(shared, &ends) {
             Ok(outlet) => match self.add(shared, ends, outlet) {
-                Ok(token) => self.send(shared, token, datagram),
+                // No flow stays where none of its datagrams could go.
+                Ok(token) if !self.send(shared, token, datagram) => self.remove(shared, token),
+                Ok(_) => {}
                 Err(_) => shared.counters.datagrams_lost += 1,
             },
             Err(Some(kind)) => self.refuse(shared, &datagram, kind),
@@ -131,16 +136,19 @@ impl GuestFlows {
         }
     }
 
-    /// A new socket to the host address behind the remote end; or the error for the guest, if there is one.
-    fn outlet(&self, shared: &mut Shared, ends: &FlowEnds) -> Result<Outlet, Option<IcmpError>> {
-        let port = self.table.host_port(ends.guest);
+    /// The way to the host address behind the remote end; or the error for the guest, if there is one.
+    fn outlet(
+        &mut self,
+        shared: &mut Shared,
+        ends: &FlowEnds,
+    ) -> Result<Outlet, Option<IcmpError>> {
         match shared.policy.decide(Proto::Udp, ends.remote) {
-            Ok(Destination::Host(peer)) => own(shared, peer, port),
+            Ok(Destination::Host(peer)) => self.shared_outlet(shared, ends, peer),
             // A QUIC connection: it must stay with its server.
             Ok(Destination::EncryptedResolver) => {
                 let now = shared.now();
                 let server = shared.encrypted_resolvers.first(now);
-                own(shared, server.ok_or(Some(IcmpError::Port))?, port)
+                self.shared_outlet(shared, ends, server.ok_or(Some(IcmpError::Port))?)
             }
             Ok(Destination::Resolver) => {
                 shared.resolvers.refresh();
@@ -151,7 +159,23 @@ impl GuestFlows {
         }
     }
 
-    /// Puts a flow into the tables, and its socket into the poller.
+    /// The way to `peer` by the socket of the guest's end.
+    fn shared_outlet(
+        &mut self,
+        shared: &mut Shared,
+        ends: &FlowEnds,
+        peer: SocketAddr,
+    ) -> Result<Outlet, Option<IcmpError>> {
+        let held = self.table.shared_sockets.hold(ends, peer, |token| {
+            let socket = question::opened(shared, peer)?;
+            shared.poller().add(&socket, token, Interest::Read)?;
+            Ok(socket)
+        });
+        let socket = held.map_err(|e| question::failure(shared, &e))?;
+        Ok(Outlet::Shared { socket, peer })
+    }
+
+    /// Puts a flow into the tables, and a socket of its own into the poller.
     fn add(&mut self, shared: &mut Shared, ends: FlowEnds, outlet: Outlet) -> io::Result<Token> {
         if let Some(gone) = self.table.make_room(&ends, &outlet) {
             end(shared, gone);
@@ -186,34 +210,19 @@ impl GuestFlows {
         }
     }
 
-    /// Sends a datagram of the guest on its way.
-    fn send(&mut self, shared: &mut Shared, token: Token, datagram: Datagram) {
+    /// Sends a datagram of the guest on its way. Returns false if there is no way.
+    fn send(&mut self, shared: &mut Shared, token: Token, datagram: Datagram) -> bool {
         let now = shared.now();
         let Some(flow) = self.table.used(token, now) else {
-            return;
+            return false;
         };
         if let Outlet::Resolver(question) = &mut flow.outlet {
             question.ask(shared, now, token);
             // The wait for an answer is shorter than the life of the flow.
             self.arm(shared, token);
         }
-        if self
-            .table
-            .find(token)
-            .is_some_and(|flow| flow.asks_for_its_route(now))
-        {
-            self.follow_route(shared, token);
-        }
         let bytes = datagram.payload.len() as u64;
-        let sent = match self.transmit(token, &datagram.payload) {
-            // A connected socket first reports the error of the datagram before.
-            Err(e) if is_refusal(&e) => {
-                self.refused(shared, token);
-                self.transmit(token, &datagram.payload)
-            }
-            sent => sent,
-        };
-        match sent {
+        match self.transmit(shared, token, &datagram.payload) {
             Ok(_) => {
                 shared.counters.datagrams_up += 1;
                 shared.counters.datagram_bytes_up += bytes;
@@ -222,70 +231,82 @@ impl GuestFlows {
                 }
             }
             Err(e) => match policy::unreach(&e) {
-                Some(kind) => self.refuse(shared, &datagram, kind),
+                Some(kind) => {
+                    self.refuse(shared, &datagram, kind);
+                    return false;
+                }
                 None => shared.counters.datagrams_lost += 1,
             },
         }
+        true
     }
 
-    /// Gives a flow another socket if the host would send from another address now, as after a change of its default
-    /// route: a connected socket keeps its address. Where the address is the same, another socket would lose answers
-    /// that are under way.
-    fn follow_route(&mut self, shared: &mut Shared, token: Token) {
-        let Some(flow) = self.table.find(token) else {
-            return;
-        };
-        let Outlet::Own {
-            socket: kept, port, ..
-        } = &mut flow.outlet
-        else {
-            return;
-        };
-        // A flow to a name server stays with that server.
-        let Ok(Destination::Host(peer)) = shared.policy.decide(Proto::Udp, flow.ends.remote) else {
-            return;
-        };
-        let Ok(other) = question::connected(shared, peer) else {
-            return;
-        };
-        if socket::local_ip(kept.as_fd()).ok() == socket::local_ip(other.as_fd()).ok() {
-            return;
-        }
-        let fresh = question::connected_from(shared, peer, *port).unwrap_or(other);
-        let watched = shared.poller().add(fresh.as_fd(), token, Interest::Read);
-        if watched.is_ok() {
-            *kept = fresh;
+    /// Sends a datagram. A socket first reports the errors about earlier ones.
+    fn transmit(
+        &mut self,
+        shared: &mut Shared,
+        token: Token,
+        payload: &Chain,
+    ) -> io::Result<usize> {
+        match self.transmit_once(token, payload) {
+            Err(e) if e.kind() != io::ErrorKind::WouldBlock => {
+                self.take_errors(shared, token);
+                self.transmit_once(token, payload)
+            }
+            sent => sent,
         }
     }
 
-    fn transmit(&mut self, token: Token, payload: &Chain) -> io::Result<usize> {
+    fn transmit_once(&mut self, token: Token, payload: &Chain) -> io::Result<usize> {
         let mut pieces: Vec<IoSlice<'_>> = Vec::new();
         payload.segments().gather(&mut pieces);
         let flow = self.table.find(token).ok_or(io::ErrorKind::NotFound)?;
-        match &flow.outlet {
+        let to = match flow.outlet {
             Outlet::Inlet { index, client } => {
-                let inlet = self.inlets.get(*index).and_then(Option::as_ref);
-                let inlet = inlet.ok_or(io::ErrorKind::NotFound)?;
-                pktinfo::send(inlet.socket.as_fd(), &pieces, *client)
+                let inlet = self.inlet(index).ok_or(io::ErrorKind::NotFound)?;
+                return pktinfo::send(inlet.socket.as_fd(), &pieces, client);
             }
-            own => socket::send(own.socket().ok_or(io::ErrorKind::NotFound)?, &pieces, None),
+            Outlet::Shared { peer, .. } => Some(peer),
+            Outlet::Resolver(_) | Outlet::Loopback { .. } => None,
+        };
+        let socket = self.table.socket(token).ok_or(io::ErrorKind::NotFound)?;
+        socket::send(socket, &pieces, to)
+    }
+
+    /// Takes the errors that a socket keeps, each about a datagram of one flow.
+    fn take_errors(&mut self, shared: &mut Shared, socket: Token) {
+        for _ in 0..TURN_MAX {
+            let Some(fd) = self.table.socket(socket) else {
+                return;
+            };
+            let Ok((_, error)) = socket::take_error(fd, &mut []) else {
+                return;
+            };
+            if let Some(error) = error
+                && let Some(token) = self.table.of_peer(socket, error.dst)
+            {
+                self.failed(shared, token, policy::icmp_error(&error));
+            }
         }
     }
 
-    /// The host behind a flow says that the port is closed.
-    fn refused(&mut self, shared: &mut Shared, token: Token) {
+    /// The network says that a flow's datagram did not arrive.
+    fn failed(&mut self, shared: &mut Shared, token: Token, kind: Option<IcmpError>) {
         let Some(flow) = self.table.find(token) else {
             return;
         };
         let Some(datagram) = flow.unanswered.take() else {
             return;
         };
+        // The kernel knows the path's MTU now.
+        let again = matches!(kind, Some(IcmpError::FragNeeded { .. }));
         if let Outlet::Resolver(question) = &mut flow.outlet
-            && question.ask_another(shared, token)
+            && (again || question.ask_another(shared, token))
         {
-            return self.send(shared, token, datagram);
+            self.send(shared, token, datagram);
+        } else if let Some(kind) = kind {
+            self.refuse(shared, &datagram, kind);
         }
-        self.refuse(shared, &datagram, IcmpError::Port);
     }
 
     fn refuse(&self, shared: &mut Shared, datagram: &Datagram, kind: IcmpError) {
@@ -293,43 +314,41 @@ impl GuestFlows {
         self.socket.refuse(datagram, kind);
     }
 
-    /// Hands a flow's datagrams to the guest.
-    pub(super) fn readable(&mut self, shared: &mut Shared, token: Token) {
-        for _ in 0..TURN_MAX {
-            let Some(flow) = self.table.find(token) else {
+    /// Hands the datagrams of a socket to the guest.
+    pub(super) fn readable(&mut self, shared: &mut Shared, socket: Token) {
+        for n in 0..TURN_MAX {
+            let Some(fd) = self.table.socket(socket) else {
                 return;
             };
-            let Some(socket) = flow.outlet.socket() else {
-                return;
-            };
-            let peer = match flow.outlet {
-                Outlet::Own { peer, .. } => Some(peer),
-                _ => None,
-            };
-            match receive(shared, |pieces| socket::recv_from(socket, pieces)) {
-                Ok(Some((_, sender))) if peer.is_some_and(|peer| !is_same(peer, sender)) => {}
-                Ok(Some((payload, _))) => {
-                    let now = shared.now();
-                    let Some(flow) = self.table.used(token, now) else {
-                        return;
-                    };
-                    flow.answered();
-                    if let Outlet::Resolver(question) = &flow.outlet {
-                        shared.resolvers.answered(question.resolver, now);
-                    }
-                    let ends = flow.ends;
-                    match flow.outlet {
-                        Outlet::Loopback { index, client, .. } => {
-                            self.answer_outward(shared, index, client, &payload);
-                        }
-                        _ => self.deliver(shared, ends, payload),
-                    }
-                }
+            match receive(shared, |pieces| socket::recv_from(fd, pieces)) {
+                Ok(Some((payload, sender))) => match self.table.of_peer(socket, sender) {
+                    Some(token) => self.answered(shared, token, payload),
+                    None => shared.counters.datagrams_filtered += 1,
+                },
                 Ok(None) => shared.counters.datagrams_lost += 1,
-                Err(e) if is_refusal(&e) => self.refused(shared, token),
-                // No datagram, or an error that is not about one datagram.
-                Err(_) => return,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && n > 0 => return,
+                // An event without a datagram is that of a kept error, which recv(2) may not report: EMSGSIZE.
+                Err(_) => self.take_errors(shared, socket),
             }
+        }
+    }
+
+    /// A datagram came by a flow.
+    fn answered(&mut self, shared: &mut Shared, token: Token, payload: Chain) {
+        let now = shared.now();
+        let Some(flow) = self.table.used(token, now) else {
+            return;
+        };
+        flow.answered();
+        if let Outlet::Resolver(question) = &flow.outlet {
+            shared.resolvers.answered(question.resolver, now);
+        }
+        let ends = flow.ends;
+        match flow.outlet {
+            Outlet::Loopback { index, client, .. } => {
+                self.answer_outward(shared, index, client, &payload);
+            }
+            _ => self.deliver(shared, ends, payload),
         }
     }
 
@@ -368,39 +387,11 @@ impl GuestFlows {
     }
 }
 
-/// A socket to `peer` for one flow: from `port` if its end of the guest has one, unless another program took it.
-fn own(
-    shared: &mut Shared,
-    peer: SocketAddr,
-    port: Option<u16>,
-) -> Result<Outlet, Option<IcmpError>> {
-    let from = port.and_then(|port| question::connected_from(shared, peer, port).ok());
-    let socket = match from {
-        Some(socket) => Ok(socket),
-        None => question::connected(shared, peer),
-    };
-    let opened = socket.and_then(|socket| {
-        let port = socket::share_port(socket.as_fd())?;
-        Ok(Outlet::Own { socket, port, peer })
-    });
-    opened.map_err(|e| question::failure(shared, &e))
-}
-
-/// Whether these are one address and port: the kernel may add a scope.
-fn is_same(a: SocketAddr, b: SocketAddr) -> bool {
-    (a.ip(), a.port()) == (b.ip(), b.port())
-}
-
 /// Ends a flow that was taken out of the table, and its timer.
 fn end(shared: &mut Shared, flow: Flow) {
     if let Some((_, timer)) = flow.timer {
         shared.context.cancel(timer);
     }
-}
-
-/// Whether the error is a peer's "port unreachable".
-fn is_refusal(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::ConnectionRefused
 }
 
 /// Receives one datagram into clusters; `None` if there were no clusters, and the datagram is lost.

@@ -53,10 +53,6 @@ const FREE: &[AllowedCall] = &[
     call!(SYS_sendmsg, "host sockets, the channel"),
     call!(SYS_sendto, "clients of the control socket"),
     call!(SYS_connect, "host sockets"),
-    call!(
-        SYS_bind,
-        "one port for a guest's UDP socket, --outbound-addr"
-    ),
     call!(SYS_accept4, "published ports, the control socket"),
     call!(SYS_shutdown, "the guest's FIN"),
     call!(SYS_getsockname, "netstat's column of host ports"),
@@ -132,7 +128,7 @@ const SHARED_MEMORY: &[AllowedCall] = &[call!(
 )];
 
 /// Socket options that the gateway sets: level and name.
-const OPTIONS: [(libc::c_int, libc::c_int); 12] = [
+const OPTIONS: [(libc::c_int, libc::c_int); 11] = [
     (libc::SOL_SOCKET, libc::SO_LINGER),
     (libc::SOL_SOCKET, libc::SO_OOBINLINE),
     (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
@@ -143,8 +139,7 @@ const OPTIONS: [(libc::c_int, libc::c_int); 12] = [
     (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT),
     (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
     (libc::SOL_SOCKET, libc::SO_BINDTODEVICE),
-    (libc::SOL_SOCKET, libc::SO_REUSEPORT),
-    (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY),
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
 ];
 
 /// The bits of a socket's type that are no flags.
@@ -187,6 +182,7 @@ fn allowed_calls(uses: &Uses<'_>) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, 
     calls.insert(libc::SYS_clone3, Vec::new());
     calls.extend(checked(uses)?);
     calls.extend(uses.served.map(|_| copies()).transpose()?);
+    calls.extend(uses.binds.then_some((libc::SYS_bind, Vec::new())));
     Ok(calls)
 }
 

@@ -11,20 +11,12 @@ use std::mem::{MaybeUninit, offset_of, size_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use rustix::net::RecvFlags;
 use rustix::net::addr::SocketAddrArg;
-use rustix::net::{self, RecvAncillaryBuffer, RecvFlags};
 
-use super::socket::set;
-
-/// Room for a control message with an in6_pktinfo, the longer one.
-const CONTROL_LEN: usize = DATA + size_of::<libc::in6_pktinfo>().next_multiple_of(8);
-/// The place of the data in a control message.
-const DATA: usize = size_of::<libc::cmsghdr>();
-const _: () = assert!(DATA.is_multiple_of(8));
-
-/// Control messages, aligned as cmsghdr wants it.
-#[repr(C, align(8))]
-struct AddressControl<B>([B; CONTROL_LEN]);
+use super::socket::{
+    AlignedControl, CONTROL_DATA, CONTROL_LEN, ReceivedControl, recv_with_control, set,
+};
 
 /// Where a datagram came from, and to which address of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,32 +40,15 @@ pub(crate) fn recv_from(
     fd: BorrowedFd<'_>,
     pieces: &mut [IoSliceMut<'_>],
 ) -> io::Result<(usize, DatagramClient)> {
-    let mut control = AddressControl([MaybeUninit::new(0); CONTROL_LEN]);
-    let mut buffer = RecvAncillaryBuffer::new(&mut control.0);
-    let got = net::recvmsg(fd, pieces, &mut buffer, RecvFlags::empty())?;
-    drop(buffer);
-    let sender = got.address.and_then(|addr| addr.try_into().ok());
-    // SAFETY: every byte was initialised above, and the kernel writes whole bytes.
-    let control = control.0.map(|byte| unsafe { byte.assume_init() });
-    let client = DatagramClient {
-        addr: sender.ok_or(io::ErrorKind::InvalidData)?,
-        local: local_address(&control),
-    };
-    Ok((got.bytes, client))
+    let (n, addr, control) = recv_with_control(fd, pieces, RecvFlags::empty())?;
+    let local = local_address(&control);
+    Ok((n, DatagramClient { addr, local }))
 }
 
-/// The address in the first control message; `None` if it can't be the source of an answer.
-fn local_address(control: &[u8; CONTROL_LEN]) -> Option<IpAddr> {
-    let word = |at: usize| {
-        control
-            .get(at..)?
-            .first_chunk()
-            .copied()
-            .map(i32::from_ne_bytes)
-    };
-    let level = word(offset_of!(libc::cmsghdr, cmsg_level))?;
-    let data = &control[DATA..];
-    let local: IpAddr = match (level, word(offset_of!(libc::cmsghdr, cmsg_type))?) {
+/// The address in a control message; `None` if it can't be the source of an answer.
+fn local_address(control: &ReceivedControl) -> Option<IpAddr> {
+    let data = control.data();
+    let local: IpAddr = match control.kind() {
         (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
             // For a broadcast it is the address of the interface.
             let octets = data[offset_of!(libc::in_pktinfo, ipi_spec_dst)..].first_chunk()?;
@@ -133,11 +108,11 @@ fn send_from(
 }
 
 /// The control message that makes `local` the source, and its length.
-fn control_message(local: IpAddr) -> (AddressControl<u8>, usize) {
-    let mut control = AddressControl([0; CONTROL_LEN]);
+fn control_message(local: IpAddr) -> (AlignedControl<u8>, usize) {
+    let mut control = AlignedControl([0; CONTROL_LEN]);
     let (level, kind, len) = match local {
         IpAddr::V4(local) => {
-            let at = DATA + offset_of!(libc::in_pktinfo, ipi_spec_dst);
+            let at = CONTROL_DATA + offset_of!(libc::in_pktinfo, ipi_spec_dst);
             control.0[at..at + 4].copy_from_slice(&local.octets());
             (
                 libc::IPPROTO_IP,
@@ -146,7 +121,7 @@ fn control_message(local: IpAddr) -> (AddressControl<u8>, usize) {
             )
         }
         IpAddr::V6(local) => {
-            control.0[DATA..DATA + 16].copy_from_slice(&local.octets());
+            control.0[CONTROL_DATA..CONTROL_DATA + 16].copy_from_slice(&local.octets());
             (
                 libc::IPPROTO_IPV6,
                 libc::IPV6_PKTINFO,
@@ -158,11 +133,11 @@ fn control_message(local: IpAddr) -> (AddressControl<u8>, usize) {
         |at: usize, bytes: &[u8]| control.0[at..at + bytes.len()].copy_from_slice(bytes);
     write(
         offset_of!(libc::cmsghdr, cmsg_len),
-        &(DATA + len).to_ne_bytes(),
+        &(CONTROL_DATA + len).to_ne_bytes(),
     );
     write(offset_of!(libc::cmsghdr, cmsg_level), &level.to_ne_bytes());
     write(offset_of!(libc::cmsghdr, cmsg_type), &kind.to_ne_bytes());
-    (control, DATA + len.next_multiple_of(8))
+    (control, CONTROL_DATA + len.next_multiple_of(8))
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::{self, MaybeUninit};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::mem::{self, MaybeUninit, offset_of};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
@@ -58,9 +58,6 @@ pub(crate) struct LocalEnd {
     pub(crate) addr: Option<IpAddr>,
     /// The interface by which packets leave.
     pub(crate) interface: Option<InterfaceName>,
-    /// The port of a socket that [`share_port`] was called for; 0 for one of the kernel's choice, once the peer is
-    /// known.
-    pub(crate) port: u16,
 }
 
 /// The name of an interface, as the kernel takes it.
@@ -92,24 +89,13 @@ impl fmt::Display for InterfaceName {
     }
 }
 
-/// The same, with a local end.
+/// The same, with a local end; the port is the kernel's choice, once the peer is known.
 pub(crate) fn open_from(kind: Kind, peer: SocketAddr, local: LocalEnd) -> io::Result<OwnedFd> {
     let fd = open(kind, peer)?;
     if let Some(interface) = local.interface {
         bind_to_device(fd.as_fd(), interface)?;
     }
-    if local.port != 0 {
-        let any = match peer {
-            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        };
-        sockopt::set_socket_reuseport(&fd, true)?;
-        if peer.is_ipv6() {
-            sockopt::set_ipv6_v6only(&fd, true)?;
-        }
-        let at = SocketAddr::from((local.addr.unwrap_or(any), local.port));
-        net::bind(&fd, &at)?;
-    } else if let Some(source) = local.addr {
+    if let Some(source) = local.addr {
         set(
             fd.as_fd(),
             libc::IPPROTO_IP,
@@ -119,15 +105,6 @@ pub(crate) fn open_from(kind: Kind, peer: SocketAddr, local: LocalEnd) -> io::Re
         net::bind(&fd, &SocketAddr::from((source, 0)))?;
     }
     Ok(fd)
-}
-
-/// Lets further sockets of this user have the port of one that is connected, and returns the port. Only now: the kernel
-/// may give a socket without a port one that others share, if it may share.
-pub(crate) fn share_port(fd: BorrowedFd<'_>) -> io::Result<u16> {
-    // Not SO_REUSEADDR, with which any user may bind the port, connect to the same peer, and take its answers.
-    sockopt::set_socket_reuseport(fd, true)?;
-    let local = SocketAddr::try_from(net::getsockname(fd)?)?;
-    Ok(local.port())
 }
 
 /// Lets packets come and go by this interface alone.
@@ -172,15 +149,9 @@ pub(crate) fn is_local(addr: IpAddr) -> bool {
     open(Kind::Udp, peer)
         .and_then(|socket| {
             connect(socket.as_fd(), peer)?;
-            local_ip(socket.as_fd())
+            Ok(SocketAddr::try_from(net::getsockname(&socket)?)?)
         })
-        .is_ok_and(|from| from == addr)
-}
-
-/// The address from which a socket sends.
-pub(crate) fn local_ip(fd: BorrowedFd<'_>) -> io::Result<IpAddr> {
-    let local = SocketAddr::try_from(net::getsockname(fd)?)?;
-    Ok(local.ip())
+        .is_ok_and(|from| from.ip() == addr)
 }
 
 /// Lets as many clients wait to be accepted as the system allows (net.core.somaxconn). The socket may be listening.
@@ -227,11 +198,11 @@ pub(crate) enum Family {
     V6,
 }
 
-/// Keeps ICMP errors for [`take_error`].
-pub(crate) fn keep_errors(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
-    match family {
-        Family::V4 => set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, &1_i32),
-        Family::V6 => set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, &1_i32),
+/// Keeps the errors about packets to such a peer for [`take_error`]. While one is kept, a poller reports the socket.
+pub(crate) fn keep_errors(fd: BorrowedFd<'_>, peer: SocketAddr) -> io::Result<()> {
+    match peer {
+        SocketAddr::V4(_) => set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, &1_i32),
+        SocketAddr::V6(_) => set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, &1_i32),
     }
 }
 
@@ -304,15 +275,15 @@ pub(crate) fn recv_from(
     fd: BorrowedFd<'_>,
     pieces: &mut [IoSliceMut<'_>],
 ) -> io::Result<(usize, SocketAddr)> {
-    let mut control = RecvAncillaryBuffer::default();
-    let got = net::recvmsg(fd, pieces, &mut control, RecvFlags::empty())?;
-    let sender = got.address.and_then(|addr| addr.try_into().ok());
-    Ok((got.bytes, sender.ok_or(io::ErrorKind::InvalidData)?))
+    let (n, sender, _) = recv_with_control(fd, pieces, RecvFlags::empty())?;
+    Ok((n, sender))
 }
 
 /// An error of the network, or of the kernel itself, about a packet that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SocketSendError {
+    /// The destination of the packet.
+    pub(crate) dst: SocketAddr,
     /// The error as a system call would tell it.
     pub(crate) errno: i32,
     /// ICMP type and code, if it came from the network.
@@ -321,69 +292,84 @@ pub(crate) struct SocketSendError {
     pub(crate) info: u32,
 }
 
-/// Takes the next of the kept errors, with the first bytes of the packet, without waiting. (rustix does not know this
-/// kind of control message.)
+/// Takes the next of the kept errors, with the first bytes of the packet, without waiting.
 pub(crate) fn take_error(
     fd: BorrowedFd<'_>,
     quoted: &mut [u8],
 ) -> io::Result<(usize, Option<SocketSendError>)> {
-    let mut control = SocketControl {
-        bytes: [0; CONTROL_LEN],
-    };
     let mut pieces = [IoSliceMut::new(quoted)];
-    // SAFETY: msghdr is integers and pointers, for which zero is a value: no name, parts or control.
-    let mut msg: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
-    msg.msg_iov = pieces.as_mut_ptr().cast();
-    msg.msg_iovlen = 1;
-    msg.msg_control = (&raw mut control).cast();
-    msg.msg_controllen = CONTROL_LEN as _;
-    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    // SAFETY: `msg` points at `pieces` and `control`, which are ours alone and outlive the call, with their true
-    // lengths. An IoSliceMut has the layout of an iovec.
-    let got = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut msg, flags) };
-    let n = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
-    Ok((n, send_error(&msg)))
+    let (n, dst, control) = recv_with_control(fd, &mut pieces, RecvFlags::ERRQUEUE)?;
+    Ok((n, send_error(dst, &control)))
 }
 
-/// Finds the error among the control messages.
-fn send_error(msg: &libc::msghdr) -> Option<SocketSendError> {
-    // SAFETY: `msg` comes from recvmsg, whose control data are still alive in our caller.
-    let mut header = unsafe { libc::CMSG_FIRSTHDR(ptr::from_ref(msg)) };
-    loop {
-        // SAFETY: null, or a whole header inside the control data.
-        let here = unsafe { header.as_ref() }?;
-        let kinds = [
-            (libc::IPPROTO_IP, libc::IP_RECVERR),
-            (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
-        ];
-        if kinds.contains(&(here.cmsg_level, here.cmsg_type)) {
-            break;
-        }
-        // SAFETY: `header` is a control message of `msg`.
-        header = unsafe { libc::CMSG_NXTHDR(ptr::from_ref(msg), header) };
+fn send_error(dst: SocketAddr, control: &ReceivedControl) -> Option<SocketSendError> {
+    let kept = [
+        (libc::IPPROTO_IP, libc::IP_RECVERR),
+        (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
+    ];
+    if !kept.contains(&control.kind()) {
+        return None;
     }
-    // SAFETY: the data follow the header.
-    let data = unsafe { libc::CMSG_DATA(header) };
-    // SAFETY: the data of both kinds begin with a sock_extended_err; no alignment is assumed.
-    let e = unsafe { data.cast::<libc::sock_extended_err>().read_unaligned() };
-    let origins = [libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6];
+    let word = |at: usize| control.word(CONTROL_DATA + at);
+    let [origin, kind, code, _] =
+        word(offset_of!(libc::sock_extended_err, ee_origin)).to_ne_bytes();
+    let is_icmp = [libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6].contains(&origin);
     Some(SocketSendError {
-        errno: e.ee_errno.cast_signed(),
-        icmp: origins
-            .contains(&e.ee_origin)
-            .then_some((e.ee_type, e.ee_code)),
-        info: e.ee_info,
+        dst,
+        errno: word(offset_of!(libc::sock_extended_err, ee_errno)),
+        icmp: is_icmp.then_some((kind, code)),
+        info: word(offset_of!(libc::sock_extended_err, ee_info)).cast_unsigned(),
     })
 }
 
-/// Room for a sock_extended_err with the address behind it, and for the kernel's other control messages.
-const CONTROL_LEN: usize = 256;
+/// Room for one control message: a sock_extended_err with an address of IPv6 behind it, the longest that a socket here
+/// asks for.
+pub(super) const CONTROL_LEN: usize = 64;
+/// The place of the data in a control message.
+pub(super) const CONTROL_DATA: usize = size_of::<libc::cmsghdr>();
+const _: () = assert!(CONTROL_DATA.is_multiple_of(8));
 
 /// Control messages, aligned as cmsghdr wants it.
-#[repr(C)]
-union SocketControl {
-    header: libc::cmsghdr,
-    bytes: [u8; CONTROL_LEN],
+#[repr(C, align(8))]
+pub(super) struct AlignedControl<B>(pub(super) [B; CONTROL_LEN]);
+
+/// The first control message of a datagram; zeros if there was none. No socket here asks for a second kind. (rustix
+/// knows none of those that are read here.)
+pub(super) struct ReceivedControl([u8; CONTROL_LEN]);
+
+impl ReceivedControl {
+    /// Its level and type.
+    pub(super) fn kind(&self) -> (i32, i32) {
+        let level = self.word(offset_of!(libc::cmsghdr, cmsg_level));
+        (level, self.word(offset_of!(libc::cmsghdr, cmsg_type)))
+    }
+
+    /// Its data, and what follows.
+    pub(super) fn data(&self) -> &[u8] {
+        &self.0[CONTROL_DATA..]
+    }
+
+    fn word(&self, at: usize) -> i32 {
+        let word = self.0.get(at..).and_then(|bytes| bytes.first_chunk());
+        word.copied().map_or(0, i32::from_ne_bytes)
+    }
+}
+
+/// Receives one datagram into `pieces`, with its address and the first of its control messages.
+pub(super) fn recv_with_control(
+    fd: BorrowedFd<'_>,
+    pieces: &mut [IoSliceMut<'_>],
+    flags: RecvFlags,
+) -> io::Result<(usize, SocketAddr, ReceivedControl)> {
+    let mut control = AlignedControl([MaybeUninit::new(0); CONTROL_LEN]);
+    let mut buffer = RecvAncillaryBuffer::new(&mut control.0);
+    let got = net::recvmsg(fd, pieces, &mut buffer, flags)?;
+    drop(buffer);
+    // SAFETY: every byte was initialised above, and the kernel writes whole bytes.
+    let control = control.0.map(|byte| unsafe { byte.assume_init() });
+    let addr = got.address.and_then(|addr| addr.try_into().ok());
+    let addr = addr.ok_or(io::ErrorKind::InvalidData)?;
+    Ok((got.bytes, addr, ReceivedControl(control)))
 }
 
 /// The index of an interface, as the scope of a link-local address needs it; 0 if there is none.
@@ -392,44 +378,4 @@ pub(crate) fn interface_index(name: &str) -> u32 {
     let any = net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None);
     any.and_then(|any| netdevice::name_to_index(any, name))
         .unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::UdpSocket;
-
-    #[test]
-    fn a_port_is_shared_with_sockets_of_this_user_alone() {
-        // Breaks when any user of the host may bind the port of a guest's socket, connect to the same peer, and take
-        // its answers: SO_REUSEADDR does not compare users.
-        let peers = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a free port"));
-        let [a, b] = peers
-            .each_ref()
-            .map(|peer| peer.local_addr().expect("bound"));
-        let first = open_from(Kind::Udp, a, LocalEnd::default()).expect("a socket");
-        connect(first.as_fd(), a).expect("loopback");
-        let port = share_port(first.as_fd()).expect("it has one");
-
-        let anyone = open(Kind::Udp, b).expect("a socket");
-        sockopt::set_socket_reuseaddr(&anyone, true).expect("an option");
-        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        assert_eq!(net::bind(&anyone, &at), Err(Errno::ADDRINUSE));
-
-        let local = LocalEnd {
-            port,
-            ..LocalEnd::default()
-        };
-        let second = open_from(Kind::Udp, b, local).expect("the port is shared");
-        connect(second.as_fd(), b).expect("loopback");
-        for (socket, peer) in [(&first, &peers[0]), (&second, &peers[1])] {
-            peer.send_to(b"!", at).expect("loopback");
-            let mut byte = [0; 1];
-            let got = recv_from(socket.as_fd(), &mut [IoSliceMut::new(&mut byte)]);
-            assert_eq!(
-                got.expect("its own"),
-                (1, peer.local_addr().expect("bound"))
-            );
-        }
-    }
 }

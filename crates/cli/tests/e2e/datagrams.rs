@@ -237,6 +237,49 @@ fn the_sender_of_a_datagram_without_a_receiver_is_told() {
     assert_eq!(out, format!("{port} ECONNREFUSED\n"));
 }
 
+/// Lets the neighbour reject datagrams to each of these ports by such an error.
+fn neighbour_rejects(ports: &[(u16, &str)]) -> Result<(), String> {
+    for (port, with) in ports {
+        let rule = format!("-A INPUT -p udp --dport {port} -j REJECT --reject-with {with}");
+        let mut command = program("ip");
+        command.args(["netns", "exec", "far", "iptables"]);
+        let done = command.args(rule.split(' ')).status();
+        if !done.is_ok_and(|status| status.success()) {
+            return Err("iptables makes no rule here".to_owned());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn errors_of_the_network_reach_the_sender_of_a_datagram() {
+    // Breaks when the guest is told of closed ports alone, and a question waits for the answer of a name server whose
+    // host was said to be unreachable: the kernel reports that by a socket's queue of errors only.
+    needs!(guests(), root(), programs(&["python3", "dig", "iptables"]));
+    on_test_host!();
+    make_neighbour();
+    needs!(neighbour_rejects(&[
+        (53, "icmp-host-unreachable"),
+        (8001, "icmp-host-prohibited"),
+        (8002, "icmp-net-unreachable"),
+        (8003, "icmp-port-unreachable"),
+    ]));
+    let wants = [
+        ("198.51.100.2:8001", "EHOSTUNREACH"),
+        ("198.51.100.2:8002", "ENETUNREACH"),
+        ("198.51.100.2:8003", "ECONNREFUSED"),
+    ];
+    let args = wants.map(|(at, _)| at);
+    let out = output_of_python(&[], DATAGRAM_ERRORS, &args);
+    assert_eq!(outcomes(&out), wants);
+    let server = NameServer::start("127.0.0.3");
+    resolve_with("nameserver 198.51.100.2\nnameserver 127.0.0.3\n");
+    // Mbuma waits for an answer for longer than this program.
+    let dig = "dig +short +tries=1 +time=2 @10.0.2.3 host.example A";
+    assert_eq!(output_of(&[], dig).trim(), ANSWER);
+    assert_eq!(server.udp_questions(), 1);
+}
+
 /// Sends a datagram to a closed port and prints which host said so: SO_EE_OFFENDER of ip(7).
 const OFFENDER: &str = "
 import socket, sys, time

@@ -72,6 +72,9 @@ figures! {
         }
         "udp_refused_total" Count "Datagrams answered with an ICMP error." { datagrams_refused, }
         "udp_lost_total" Count "Datagrams lost to full queues or a lack of buffers." { datagrams_lost, }
+        "udp_filtered_total" Count "Datagrams of hosts to which the guest's socket has sent nothing." {
+            datagrams_filtered,
+        }
         "pings_total" Count "Pings of the guest to other hosts." { pings, }
         "pings_answered_total" Count "Pings that the other host answered." { pings_answered, }
         "pings_refused_total" Count "Pings answered with an ICMP error." { pings_refused, }

@@ -6,7 +6,8 @@ use mbuma::{Config, Stack};
 
 use super::super::question::{ANSWER_WAIT, Question};
 use super::super::quote::{KEPT_WHOLE_MAX, QUOTED_MAX};
-use super::{ANSWERED_IDLE_MAX, Flow, FlowEnds, IDLE_MAX, Outlet, SILENCE_MAX};
+use super::super::table::{SourceKind, Token};
+use super::{ANSWERED_IDLE_MAX, Flow, FlowEnds, IDLE_MAX, Outlet};
 use crate::addressing::Addressing;
 
 const ENDS: FlowEnds = FlowEnds {
@@ -28,16 +29,11 @@ fn question(asked: Option<Time>) -> Outlet {
 fn flows_end_when_they_should() {
     // Breaks when a flow to a silent name server lives as long as that of a game, or descriptors pile up.
     let (start, later) = (Time::from_secs(100), Time::from_secs(101));
-    let own = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    let flow = Flow::new(
-        ENDS,
-        Outlet::Own {
-            socket: own.into(),
-            port: 1,
-            peer: ENDS.remote,
-        },
-        start,
-    );
+    let shared = Outlet::Shared {
+        socket: Token::only(SourceKind::SharedSocket),
+        peer: ENDS.remote,
+    };
+    let flow = Flow::new(ENDS, shared, start);
     assert_eq!(flow.deadline(), start + IDLE_MAX);
     let mut flow = Flow::new(ENDS, question(Some(start)), start);
     assert_eq!(flow.deadline(), start + ANSWER_WAIT);
@@ -66,20 +62,4 @@ fn large_datagrams_are_not_kept() {
     let pool = stack.pool().clone();
     drop((socket, stack));
     assert_eq!(pool.live(), Live::NONE);
-}
-
-#[test]
-fn only_a_flow_that_waits_long_asks_for_its_route() {
-    // Breaks when each datagram of a silent flow, or of one that has waited long, costs a socket and a connect.
-    let own = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    let start = Time::from_secs(100);
-    let outlet = Outlet::Own {
-        socket: own.into(),
-        port: 0,
-        peer: ENDS.remote,
-    };
-    let mut flow = Flow::new(ENDS, outlet, start);
-    let mut asks = |half_waits: u32| flow.asks_for_its_route(start + SILENCE_MAX / 2 * half_waits);
-    let asked: Vec<_> = [0, 1, 2, 2, 3, 4].map(&mut asks).into();
-    assert_eq!(asked, [false, false, true, false, false, true]);
 }

@@ -8,7 +8,7 @@ use mbuf::Chain;
 use mbuma::runtime::Interest;
 
 use super::{GuestFlows, TURN_MAX, receive};
-use crate::gateway::flow::{FlowEnds, Outlet};
+use crate::gateway::flow::{FlowEnds, Outlet, at_port};
 use crate::gateway::shared::Shared;
 use crate::gateway::table::{SourceKind, Token};
 use crate::ports::PublishedId;
@@ -133,10 +133,4 @@ impl GuestFlows {
             .find(|ends| self.table.between(ends).is_none())?;
         self.add(shared, ends, Outlet::Inlet { index, client }).ok()
     }
-}
-
-/// The same address with another port.
-fn at_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
-    addr.set_port(port);
-    addr
 }

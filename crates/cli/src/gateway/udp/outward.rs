@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use mbuf::Chain;
 
-use super::{GuestFlows, is_refusal};
+use super::GuestFlows;
 use crate::gateway::flow::{FlowEnds, Outlet};
 use crate::gateway::shared::Shared;
 use crate::gateway::table::Token;
@@ -47,11 +47,7 @@ impl GuestFlows {
     ) {
         let now = shared.now();
         let used = token.filter(|token| self.table.used(*token, now).is_some());
-        let sent = used.map(|token| match self.transmit(token, payload) {
-            // A connected socket first reports the error of the datagram before.
-            Err(e) if is_refusal(&e) => self.transmit(token, payload),
-            sent => sent,
-        });
+        let sent = used.map(|token| self.transmit(shared, token, payload));
         match sent {
             Some(Ok(_)) => {
                 shared.counters.datagrams_up += 1;

@@ -1,5 +1,4 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd};
 
 use mbuma::socket::Datagram;
 
@@ -7,11 +6,11 @@ use super::super::flow::{FlowEnds, Outlet};
 use super::super::question::{self, ANSWER_WAIT, Question};
 use super::super::resolvers::Resolvers;
 use super::super::shared::Shared;
+use super::super::table::Token;
 use super::super::test_gateway;
 use super::GuestFlows;
 use crate::addressing::Addressing;
 use crate::sys::pktinfo::DatagramClient;
-use crate::sys::socket;
 
 #[test]
 fn a_flow_takes_its_timer_along() {
@@ -76,64 +75,131 @@ fn datagram(shared: &Shared) -> Datagram {
     socket.recv().expect("it is there")
 }
 
-#[test]
-fn a_flow_keeps_its_socket_while_the_host_sends_from_the_same_address() {
-    // Breaks when a silent flow gets a new socket each time that it asks for its route: answers under way are lost.
+/// Addresses that a test maps to the host's loopback.
+const MAPPED: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 2, 8), Ipv4Addr::new(10, 0, 2, 9)];
+
+/// The flows of a guest for which [`MAPPED`] stand for the host's loopback.
+fn mapped_flows() -> (Shared, GuestFlows) {
     let (mut shared, index) = test_gateway::start();
     let socket = shared.stack.udp_bind_any(index).expect("the only one");
-    let mut flows = GuestFlows::new(&shared, socket);
-    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
-    let mapped = SocketAddr::from(([10, 0, 2, 9], 9));
-    let mappings = [(mapped.ip(), peer.ip())];
+    let flows = GuestFlows::new(&shared, socket);
+    let mappings = MAPPED.map(|from| (from.into(), Ipv4Addr::LOCALHOST.into()));
     shared.policy = shared.policy.clone().with_mappings(&mappings);
+    (shared, flows)
+}
+
+/// A datagram of the guest to a server of the host's loopback, by one of the mapped addresses.
+fn say(flows: &mut GuestFlows, shared: &mut Shared, mapped: usize, to: SocketAddr) -> Token {
     let ends = FlowEnds {
         guest: SocketAddr::from((Addressing::DEFAULT.guest, 1000)),
-        remote: mapped,
+        remote: SocketAddr::from((MAPPED[mapped], to.port())),
     };
-    let socket = question::connected(&shared, peer).expect("a socket");
-    let kept = socket.as_raw_fd();
-    let token = flows
-        .add(
-            &mut shared,
-            ends,
-            Outlet::Own {
-                socket,
-                port: 0,
-                peer,
-            },
-        )
-        .expect("a descriptor");
-    flows.follow_route(&mut shared, token);
-    let flow = flows.table.find(token).expect("it is there");
-    let left = flow.outlet.socket().map(|socket| socket.as_raw_fd());
-    assert_eq!(left, Some(kept));
+    let said = datagram(shared);
+    match flows.table.between(&ends) {
+        Some(token) => _ = flows.send(shared, token, said),
+        None => flows.open(shared, ends, said),
+    }
+    flows.table.between(&ends).expect("a flow")
+}
+
+/// The port by which the last datagram came.
+fn heard(server: &UdpSocket) -> SocketAddr {
+    let wait = Some(std::time::Duration::from_secs(20));
+    server.set_read_timeout(wait).expect("a time");
+    server.recv_from(&mut [0; 9]).expect("it was asked").1
+}
+
+fn server() -> (UdpSocket, SocketAddr) {
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let at = server.local_addr().expect("bound");
+    (server, at)
 }
 
 #[test]
-fn a_flow_takes_datagrams_of_its_peer_alone() {
-    // Breaks when a datagram that came before a flow's socket was connected, from any host, reaches the guest as the
-    // peer's.
-    let (mut shared, index) = test_gateway::start();
-    let socket = shared.stack.udp_bind_any(index).expect("the only one");
-    let mut flows = GuestFlows::new(&shared, socket);
-    let host = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    let sender = host.local_addr().expect("bound");
-    let other = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
-    for (peer, taken) in [(other, 0), (sender, 1)] {
-        let socket = question::connected(&shared, sender).expect("a socket");
-        let port = socket::share_port(socket.as_fd()).expect("it has one");
-        let guest = SocketAddr::from((Addressing::DEFAULT.guest, 1000 + taken as u16));
-        let ends = FlowEnds {
-            guest,
-            remote: peer,
-        };
-        let token = flows
-            .add(&mut shared, ends, Outlet::Own { socket, port, peer })
-            .expect("a descriptor");
-        let sent = host.send_to(b"?", (Ipv4Addr::LOCALHOST, port));
-        sent.expect("loopback");
+fn an_end_of_the_guest_hears_those_alone_that_it_has_asked() {
+    // Breaks when two destinations see two ports, or a host that the guest has sent nothing to reaches the guest by its
+    // port.
+    let (mut shared, mut flows) = mapped_flows();
+    let (a, at_a) = server();
+    let (b, at_b) = server();
+    let token = say(&mut flows, &mut shared, 0, at_a);
+    let from = heard(&a);
+    // Another host that sends from the same port.
+    let c = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 2), at_a.port())).expect("a free address");
+    for (sender, taken, filtered) in [(&b, 0, 1), (&c, 0, 2), (&a, 1, 2)] {
+        sender.send_to(b"!", from).expect("loopback");
         flows.readable(&mut shared, token);
         let counters = &shared.counters;
-        assert_eq!(counters.datagrams_down + counters.datagrams_lost, taken);
+        // There is no guest to hear it.
+        let all = counters.datagrams_down + counters.datagrams_lost;
+        assert_eq!((all, counters.datagrams_filtered), (taken, filtered));
     }
+    say(&mut flows, &mut shared, 0, at_b);
+    assert_eq!((heard(&b), flows.table.shared_sockets.len()), (from, 1));
+}
+
+#[test]
+fn two_addresses_that_stand_for_one_host_are_told_apart() {
+    // Breaks when the answer of a host comes from the other one of two addresses by which the guest has asked it.
+    let (mut shared, mut flows) = mapped_flows();
+    let (host, at) = server();
+    let tokens = [0, 1].map(|mapped| say(&mut flows, &mut shared, mapped, at));
+    let from = [heard(&host), heard(&host)];
+    assert_ne!(from[0], from[1]);
+    for token in tokens {
+        assert_eq!(flows.table.of_peer(token, at), Some(token));
+    }
+    // Nor does it come from its own address, at which the guest has asked nothing but another port.
+    shared.policy = shared.policy.clone().with_allowed(&[at.ip()]);
+    let (_other, at_other) = server();
+    let ends = FlowEnds {
+        guest: SocketAddr::from((Addressing::DEFAULT.guest, 1000)),
+        remote: at_other,
+    };
+    let said = datagram(&shared);
+    flows.open(&mut shared, ends, said);
+    let direct = flows.table.between(&ends).expect("a flow");
+    assert_eq!(flows.table.of_peer(direct, at), None);
+    assert_eq!(flows.table.of_peer(direct, at_other), Some(direct));
+}
+
+#[test]
+fn no_flow_stays_where_there_is_no_way() {
+    // Breaks when a guest that tries addresses without a route fills the table with flows that lead nowhere.
+    let (mut shared, mut flows) = mapped_flows();
+    let nowhere = [(MAPPED[0].into(), Ipv4Addr::BROADCAST.into())];
+    shared.policy = shared.policy.clone().with_mappings(&nowhere);
+    let ends = FlowEnds {
+        guest: SocketAddr::from((Addressing::DEFAULT.guest, 1000)),
+        remote: SocketAddr::from((MAPPED[0], 7)),
+    };
+    let said = datagram(&shared);
+    // The kernel refuses a broadcast.
+    flows.open(&mut shared, ends, said);
+    assert_eq!(shared.counters.datagrams_refused, 1);
+    assert_eq!((flows.len(), flows.table.shared_sockets.len()), (0, 0));
+    assert_eq!(shared.context.timers(), 0);
+}
+
+#[test]
+fn an_error_is_that_of_its_destination() {
+    // Breaks when the guest is told that another destination of its socket failed, hears nothing of the one that did,
+    // or the datagram whose call reported the error is lost.
+    let (mut shared, mut flows) = mapped_flows();
+    let (open, at_open) = server();
+    let (_, at_closed) = server();
+    let closed = say(&mut flows, &mut shared, 0, at_closed);
+    let other = say(&mut flows, &mut shared, 0, at_open);
+    heard(&open);
+    assert_eq!(shared.counters.datagrams_refused, 1);
+    let mut is_told = |token| {
+        let flow = flows.table.find(token).expect("it is there");
+        flow.unanswered.is_none()
+    };
+    assert!(is_told(closed) && !is_told(other));
+    // The event reports it, too.
+    say(&mut flows, &mut shared, 0, at_closed);
+    flows.readable(&mut shared, closed);
+    assert_eq!(shared.counters.datagrams_refused, 2);
+    assert_eq!(shared.counters.datagrams_up, 3);
 }

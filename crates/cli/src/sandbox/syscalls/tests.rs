@@ -75,6 +75,7 @@ fn everything() -> Uses<'static> {
     let served = std::os::fd::AsFd::as_fd(Box::leak(Box::new(stdin)));
     Uses {
         served: Some(served),
+        binds: true,
         runtime: true,
         shared_memory: true,
     }

@@ -10,9 +10,8 @@ use crate::caught::Caught;
 use crate::hooks::{Hooks, NoHooks};
 use crate::keg::Urgency;
 use crate::raw_ref::Destructed;
-use crate::sample::Site;
 use crate::zone_inner::ZoneInner;
-use crate::{AllocError, RawZone, RawZoneRef};
+use crate::{AllocError, RawZone};
 use core::mem::MaybeUninit;
 use core::panic::Location;
 use core::ptr::NonNull;
@@ -78,7 +77,7 @@ impl<H: Hooks> LocalCache<H> {
         let site = Location::caller();
         self.zone.as_ref_ptr().consult()?;
         if self.len == 0 {
-            if let Some(item) = self.zone.as_ref_ptr().sample(site) {
+            if let Some(item) = self.zone.inner().sample(Some(site)) {
                 return self.zone.as_ref_ptr().constructed(item, site);
             }
             self.refill(self.batch)?;
@@ -132,14 +131,12 @@ impl<H: Hooks> LocalCache<H> {
     #[cold]
     fn refill(&mut self, items: usize) -> Result<(), AllocError> {
         let room = &mut self.items[self.len..self.len + items];
-        // SAFETY: the handle keeps the zone.
-        let got = unsafe { self.zone.as_ref_ptr().take_bulk(room) };
-        self.len += got;
+        self.len += self.zone.inner().take_bulk(room, None);
         if self.len > 0 {
             return Ok(());
         }
-        // The single allocation has the error, or may find an item. SAFETY: as above.
-        let item = unsafe { self.zone.as_ref_ptr().take_one() }?;
+        // The single allocation has the error, or may find an item.
+        let item = self.zone.inner().take(Urgency::Normal, None)?;
         self.items[0].write(item);
         self.len = 1;
         Ok(())
@@ -153,8 +150,9 @@ impl<H: Hooks> LocalCache<H> {
         let items = unsafe { self.items[from..self.len].assume_init_ref() };
         self.len = from;
         let mut caught = Caught::default();
+        let zone = self.zone.as_ref_ptr().inner();
         // SAFETY: they are free, as `init` left them, and ours; the handle keeps the zone.
-        caught.call(|| unsafe { self.zone.as_ref_ptr().put_bulk(items) });
+        caught.call(|| unsafe { ZoneInner::put_bulk(zone, items) });
         caught
     }
 }
@@ -162,40 +160,5 @@ impl<H: Hooks> LocalCache<H> {
 impl<H: Hooks> Drop for LocalCache<H> {
     fn drop(&mut self) {
         self.flush();
-    }
-}
-
-impl<H: Hooks> RawZoneRef<H> {
-    /// A sample for a caller of a local cache, if it is time for one.
-    fn sample(self, site: Site) -> Option<NonNull<u8>> {
-        // SAFETY: the local cache has a handle.
-        unsafe { self.inner().as_ref() }.sample(Some(site))
-    }
-
-    /// One item without `ctor`, for a local cache.
-    ///
-    /// # Safety
-    /// As for [`alloc`](Self::alloc).
-    unsafe fn take_one(self) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the caller promises that a handle or a live item keeps the zone.
-        unsafe { self.inner().as_ref() }.take(Urgency::Normal, None)
-    }
-
-    /// Items without `ctor`, for a local cache.
-    ///
-    /// # Safety
-    /// As for [`alloc`](Self::alloc).
-    unsafe fn take_bulk(self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        // SAFETY: the caller promises that a handle or a live item keeps the zone.
-        unsafe { self.inner().as_ref() }.take_bulk(out, None)
-    }
-
-    /// Items that went through `dtor`, from a local cache.
-    ///
-    /// # Safety
-    /// As for [`free_bulk`](Self::free_bulk).
-    unsafe fn put_bulk(self, items: &[NonNull<u8>]) {
-        // SAFETY: the caller promises the same.
-        unsafe { ZoneInner::put_bulk(self.inner(), items) }
     }
 }

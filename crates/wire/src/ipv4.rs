@@ -85,8 +85,8 @@ impl Ipv4Header {
     /// # Errors
     /// [`ParseError::Truncated`] for fewer than 20 bytes.
     pub fn parse_mut(bytes: &mut [u8]) -> Result<&mut Ipv4Header, ParseError> {
-        let parsed = Ipv4Header::mut_from_prefix(bytes);
-        parsed.map_or(Err(ParseError::Truncated), |(header, _)| Ok(header))
+        let (header, _) = Ipv4Header::mut_from_prefix(bytes).map_err(|_| ParseError::Truncated)?;
+        Ok(header)
     }
 
     /// Bytes of header, options included, as the header says.
@@ -190,36 +190,35 @@ impl Ipv4Header {
         self.ttl = ttl;
     }
 
-    /// One hop less, and the checksum with it: RFC 1624 equation 3, for the word that the TTL and the protocol are. A
-    /// checksum that was wrong stays wrong. Returns the new value; 0 stays 0.
+    /// One hop less, and the checksum with it. Returns the new value; 0 stays 0.
     pub fn decrement_ttl(&mut self) -> u8 {
-        let word = |ttl: u8| u16::from_be_bytes([ttl, self.protocol.0]);
         let (old, left) = (self.ttl, self.ttl.saturating_sub(1));
-        let mut sum = Checksum::new();
-        sum.add_u16(!self.checksum.get());
-        sum.add_u16(!word(old));
-        sum.add_u16(word(left));
+        let word = |ttl: u8| u16::from_be_bytes([ttl, self.protocol.0]);
+        self.update_checksum(word(old), word(left));
         self.ttl = left;
-        self.checksum = U16::new(sum.finish());
         left
     }
 
-    /// Marks an ECN-capable packet with "congestion experienced" (RFC 3168 5), and keeps the checksum right as
-    /// [`decrement_ttl`](Self::decrement_ttl) does. Returns whether it is marked now: a packet that is not ECN-capable
-    /// is not changed.
+    /// Marks an ECN-capable packet with "congestion experienced" (RFC 3168 5), and keeps the checksum right. Returns
+    /// whether it is marked now: a packet that is not ECN-capable is not changed.
     pub fn mark_ce(&mut self) -> bool {
-        let word = |tos: u8| u16::from_be_bytes([self.version_ihl, tos]);
-        let (old, marked) = (self.tos, self.tos | 0b11);
         if self.ecn() == 0 {
             return false;
         }
+        let marked = self.tos | 0b11;
+        let word = |tos: u8| u16::from_be_bytes([self.version_ihl, tos]);
+        self.update_checksum(word(self.tos), word(marked));
+        self.tos = marked;
+        true
+    }
+
+    /// The checksum after a word of the header has changed: RFC 1624 equation 3. One that was wrong stays wrong.
+    fn update_checksum(&mut self, old: u16, new: u16) {
         let mut sum = Checksum::new();
         sum.add_u16(!self.checksum.get());
-        sum.add_u16(!word(old));
-        sum.add_u16(word(marked));
-        self.tos = marked;
+        sum.add_u16(!old);
+        sum.add_u16(new);
         self.checksum = U16::new(sum.finish());
-        true
     }
 
     /// Puts the checksum field.

@@ -64,8 +64,8 @@ impl Ipv6Header {
     /// # Errors
     /// [`ParseError::Truncated`] for fewer than 40 bytes.
     pub fn parse_mut(bytes: &mut [u8]) -> Result<&mut Ipv6Header, ParseError> {
-        let parsed = Ipv6Header::mut_from_prefix(bytes);
-        parsed.map_or(Err(ParseError::Truncated), |(header, _)| Ok(header))
+        let (header, _) = Ipv6Header::mut_from_prefix(bytes).map_err(|_| ParseError::Truncated)?;
+        Ok(header)
     }
 
     /// The traffic class, ECN bits included.

@@ -110,8 +110,8 @@ impl TcpHeader {
     /// # Errors
     /// [`ParseError::Truncated`] for fewer than 20 bytes.
     pub fn parse_mut(bytes: &mut [u8]) -> Result<&mut TcpHeader, ParseError> {
-        let parsed = TcpHeader::mut_from_prefix(bytes);
-        parsed.map_or(Err(ParseError::Truncated), |(header, _)| Ok(header))
+        let (header, _) = TcpHeader::mut_from_prefix(bytes).map_err(|_| ParseError::Truncated)?;
+        Ok(header)
     }
 
     /// Port of the sender.

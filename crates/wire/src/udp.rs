@@ -68,8 +68,8 @@ impl UdpHeader {
     /// # Errors
     /// [`ParseError::Truncated`] for fewer than 8 bytes.
     pub fn parse_mut(bytes: &mut [u8]) -> Result<&mut UdpHeader, ParseError> {
-        let parsed = UdpHeader::mut_from_prefix(bytes);
-        parsed.map_or(Err(ParseError::Truncated), |(header, _)| Ok(header))
+        let (header, _) = UdpHeader::mut_from_prefix(bytes).map_err(|_| ParseError::Truncated)?;
+        Ok(header)
     }
 
     /// Port of the sender; zero if it wants no answer.

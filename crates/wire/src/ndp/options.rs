@@ -4,12 +4,12 @@ use core::net::Ipv6Addr;
 
 use crate::{MacAddr, ParseError};
 
-pub(super) const SOURCE_LINK_ADDR: u8 = 1;
-pub(super) const TARGET_LINK_ADDR: u8 = 2;
+const SOURCE_LINK_ADDR: u8 = 1;
+const TARGET_LINK_ADDR: u8 = 2;
 const PREFIX: u8 = 3;
 pub(super) const REDIRECTED_HEADER: u8 = 4;
 const MTU: u8 = 5;
-pub(super) const NONCE: u8 = 14;
+const NONCE: u8 = 14;
 const RDNSS: u8 = 25;
 
 /// An option.

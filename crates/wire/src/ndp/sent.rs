@@ -3,13 +3,11 @@
 use core::net::Ipv6Addr;
 
 use super::NdpMessage;
-use super::options::{
-    NONCE, NdpOption, REDIRECTED_HEADER, SOURCE_LINK_ADDR, TARGET_LINK_ADDR, put_body,
-};
+use super::options::{NdpOption, REDIRECTED_HEADER, put_body};
 use crate::{Icmp6Message, MacAddr};
 
-/// The longest body of a message that [`NeighborMessage`] writes: a target and two options.
-const BODY_MAX: usize = 16 + 8 + 8;
+/// The longest body of a message that [`NeighborMessage`] writes: a target and an option.
+const BODY_MAX: usize = 16 + 8;
 
 /// A neighbour solicitation or advertisement to be sent.
 #[derive(Clone, Copy, Debug)]
@@ -24,32 +22,15 @@ impl NeighborMessage {
     /// Asks for the station that has `target`. `source`: the sender's Ethernet address, unless it has no address yet;
     /// then `nonce` tells this solicitation from another's.
     pub fn solicit(target: Ipv6Addr, source: Option<MacAddr>, nonce: Option<[u8; 6]>) -> Self {
-        let message = Icmp6Message::Other {
-            kind: NdpMessage::NEIGHBOR_SOLICIT,
-            code: 0,
-            rest: [0; 4],
-        };
-        let source = source.map(|mac| (SOURCE_LINK_ADDR, mac.0));
-        let nonce = nonce.map(|nonce| (NONCE, nonce));
-        Self::new(message, target, source.or(nonce))
+        let source = source.map(NdpOption::SourceLinkAddr);
+        let option = source.or(nonce.as_ref().map(|nonce| NdpOption::Nonce(nonce)));
+        Self::new(NdpMessage::NEIGHBOR_SOLICIT, 0, &target.octets(), option)
     }
 
     /// Asks for routers. `source`: the sender's Ethernet address, unless it has no address yet.
     pub fn router_solicit(source: Option<MacAddr>) -> Self {
-        let message = Icmp6Message::Other {
-            kind: NdpMessage::ROUTER_SOLICIT,
-            code: 0,
-            rest: [0; 4],
-        };
-        let mut body = [0; BODY_MAX];
-        let mut len = 0;
-        if let (Some(MacAddr([a, b, c, d, e, f])), Some(place)) =
-            (source, body.first_chunk_mut::<8>())
-        {
-            *place = [SOURCE_LINK_ADDR, 1, a, b, c, d, e, f];
-            len = 8;
-        }
-        Self { message, body, len }
+        let option = source.map(NdpOption::SourceLinkAddr);
+        Self::new(NdpMessage::ROUTER_SOLICIT, 0, &[], option)
     }
 
     /// Advertises that `target` is at `mac`.
@@ -57,26 +38,24 @@ impl NeighborMessage {
         let bit = |on: bool, bit: u8| if on { bit } else { 0 };
         let flags =
             bit(flags.router, 0x80) | bit(flags.solicited, 0x40) | bit(flags.overrides, 0x20);
-        let message = Icmp6Message::Other {
-            kind: NdpMessage::NEIGHBOR_ADVERT,
-            code: 0,
-            rest: [flags, 0, 0, 0],
-        };
-        Self::new(message, target, Some((TARGET_LINK_ADDR, mac.0)))
+        let option = Some(NdpOption::TargetLinkAddr(mac));
+        Self::new(NdpMessage::NEIGHBOR_ADVERT, flags, &target.octets(), option)
     }
 
-    fn new(message: Icmp6Message, target: Ipv6Addr, option: Option<(u8, [u8; 6])>) -> Self {
+    fn new(kind: u8, flags: u8, front: &[u8], option: Option<NdpOption<'_>>) -> Self {
         let mut body = [0; BODY_MAX];
-        let (addr, rest) = body.split_at_mut(16);
-        addr.copy_from_slice(&target.octets());
-        let mut len = 16;
-        if let (Some((kind, [a, b, c, d, e, f])), Some(place)) =
-            (option, rest.first_chunk_mut::<8>())
-        {
-            *place = [kind, 1, a, b, c, d, e, f];
-            len = 24;
+        let (place, rest) = body.split_at_mut(front.len());
+        place.copy_from_slice(front);
+        let option_len = option.and_then(|option| option.emit(rest)).unwrap_or(0);
+        Self {
+            message: Icmp6Message::Other {
+                kind,
+                code: 0,
+                rest: [flags, 0, 0, 0],
+            },
+            body,
+            len: front.len().saturating_add(option_len),
         }
-        Self { message, body, len }
     }
 
     /// The bytes behind the ICMP header.

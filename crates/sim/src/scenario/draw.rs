@@ -59,26 +59,14 @@ pub(super) fn scenario(seed: u64) -> Scenario {
     let heal_at = Duration::from_millis(between(&mut r, 2_000, 30_000));
     let budget = budget(&ports, slow_bps);
     let mut connections = connections(&mut r, nodes, budget, heal_at);
-    if !pools.iter().any(is_scarce) {
-        large_writes(seed, &mut links, &mut ports, &mut tcp, &mut connections);
-    }
-    if pools.iter().any(is_scarce) {
+    let is_scarce = pools.iter().any(is_scarce);
+    if is_scarce {
         // A side that gives up can't always tell its peer: the peer must probe.
         connections.iter_mut().for_each(Connection::keep_alive);
+    } else {
+        large_writes(seed, &mut links, &mut ports, &mut tcp, &mut connections);
     }
-    // A connection may retry for ten minutes before it releases buffers that others need.
-    let starved = if pools.iter().any(is_scarce) { 1200 } else { 0 };
-    let slowest = links.iter().map(|l| l.rate_bps).filter(|&r| r > 0).min();
-    let bytes: u64 = connections.iter().map(Connection::bytes).sum();
-    let transfer = slowest.map_or(0, |rate| 20 * 8 * bytes / rate);
-    // A window each round trip.
-    let trip: Duration = links.iter().map(|l| l.delay + l.jitter).sum();
-    let window = tcp
-        .iter()
-        .map(|t| t.recv_buffer.min(t.send_buffer) as u64)
-        .min()
-        .unwrap_or(1);
-    let windows = bytes / window * trip.as_millis() as u64 / 1000;
+    let patience_after = patience_after(&links, &tcp, &connections, is_scarce);
     let backlog = pick(&mut r, &[1, 4, 128, 128]);
     let patience = Duration::from_millis(between(&mut r, 0, 2_000));
     let random = r.fork();
@@ -94,11 +82,30 @@ pub(super) fn scenario(seed: u64) -> Scenario {
         patience,
         connections,
         heal_at,
-        patience_after: Duration::from_secs(600 + transfer + 4 * windows + starved),
+        patience_after,
         crowd: None,
         family,
         random,
     }
+}
+
+/// The time that connections may take after the links have healed.
+fn patience_after(
+    links: &[LinkConfig],
+    tcp: &[TcpConfig],
+    connections: &[Connection],
+    is_scarce: bool,
+) -> Duration {
+    // A connection may retry for ten minutes before it releases buffers that others need.
+    let starved = if is_scarce { 1200 } else { 0 };
+    let slowest = links.iter().map(|l| l.rate_bps).filter(|&r| r > 0).min();
+    let bytes: u64 = connections.iter().map(Connection::bytes).sum();
+    let transfer = slowest.map_or(0, |rate| 20 * 8 * bytes / rate);
+    // A window each round trip.
+    let trip: Duration = links.iter().map(|l| l.delay + l.jitter).sum();
+    let window = tcp.iter().map(|t| t.recv_buffer.min(t.send_buffer)).min();
+    let windows = bytes / window.map_or(1, |bytes| bytes as u64) * trip.as_millis() as u64 / 1000;
+    Duration::from_secs(600 + transfer + 4 * windows + starved)
 }
 
 /// IPv6 in half of the scenarios whose links carry what it asks for.

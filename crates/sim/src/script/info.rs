@@ -121,46 +121,37 @@ fn state(state: State, dialect: Dialect) -> i64 {
 
 /// The number of a constant that asserts compare figures with.
 pub(super) fn constant(name: &str, dialect: Dialect) -> Option<i64> {
-    Some(match (name, dialect) {
-        ("TCP_CA_Open", _) => 0,
-        ("TCP_CA_Disorder", _) => 1,
-        ("TCP_CA_CWR", _) => 2,
-        ("TCP_CA_Recovery", _) => 3,
-        ("TCP_CA_Loss", _) => 4,
-        ("TCP_ESTABLISHED" | "TCPS_ESTABLISHED" | "TCPI_ESTABLISHED", dialect) => {
-            state(State::Established, dialect)
-        }
-        ("TCP_SYN_SENT" | "TCPS_SYN_SENT" | "TCPI_SYN_SENT", dialect) => {
-            state(State::SynSent, dialect)
-        }
-        ("TCP_SYN_RECV" | "TCPS_SYN_RECEIVED" | "TCPI_SYN_RECEIVED", dialect) => {
-            state(State::SynReceived, dialect)
-        }
-        ("TCP_FIN_WAIT1" | "TCPS_FIN_WAIT_1" | "TCPI_FIN_WAIT_1", dialect) => {
-            state(State::FinWait1, dialect)
-        }
-        ("TCP_FIN_WAIT2" | "TCPS_FIN_WAIT_2" | "TCPI_FIN_WAIT_2", dialect) => {
-            state(State::FinWait2, dialect)
-        }
-        ("TCP_TIME_WAIT" | "TCPS_TIME_WAIT" | "TCPI_TIME_WAIT", dialect) => {
-            state(State::TimeWait, dialect)
-        }
-        ("TCP_CLOSE" | "TCPS_CLOSED" | "TCPI_CLOSED", dialect) => state(State::Closed, dialect),
-        ("TCP_CLOSE_WAIT" | "TCPS_CLOSE_WAIT" | "TCPI_CLOSE_WAIT", dialect) => {
-            state(State::CloseWait, dialect)
-        }
-        ("TCP_LAST_ACK" | "TCPS_LAST_ACK" | "TCPI_LAST_ACK", dialect) => {
-            state(State::LastAck, dialect)
-        }
-        ("TCP_CLOSING" | "TCPS_CLOSING" | "TCPI_CLOSING", dialect) => {
-            state(State::Closing, dialect)
-        }
+    Some(match name {
+        "TCP_CA_Open" => 0,
+        "TCP_CA_Disorder" => 1,
+        "TCP_CA_CWR" => 2,
+        "TCP_CA_Recovery" => 3,
+        "TCP_CA_Loss" => 4,
+        "TCP_INFINITE_SSTHRESH" => 0x7fff_ffff,
         // Data in SYNs (RFC 7413) is neither sent nor taken before the handshake ends.
-        ("TCPI_OPT_SYN_DATA", _) => 32,
-        (name, _) if name.starts_with("TCPI_OPT_") => {
-            OPTIONS.iter().find(|(known, _)| *known == name)?.1
-        }
-        ("TCP_INFINITE_SSTHRESH", _) => 0x7fff_ffff,
+        "TCPI_OPT_SYN_DATA" => 32,
+        _ if name.starts_with("TCPI_OPT_") => OPTIONS.iter().find(|(known, _)| *known == name)?.1,
+        _ => state(state_named(name)?, dialect),
+    })
+}
+
+/// A state by Linux's name or BSD's.
+fn state_named(name: &str) -> Option<State> {
+    let prefixes = ["TCP_", "TCPS_", "TCPI_"];
+    let name = prefixes
+        .iter()
+        .find_map(|prefix| name.strip_prefix(prefix))?;
+    Some(match name {
+        "ESTABLISHED" => State::Established,
+        "SYN_SENT" => State::SynSent,
+        "SYN_RECV" | "SYN_RECEIVED" => State::SynReceived,
+        "FIN_WAIT1" | "FIN_WAIT_1" => State::FinWait1,
+        "FIN_WAIT2" | "FIN_WAIT_2" => State::FinWait2,
+        "TIME_WAIT" => State::TimeWait,
+        "CLOSE" | "CLOSED" => State::Closed,
+        "CLOSE_WAIT" => State::CloseWait,
+        "LAST_ACK" => State::LastAck,
+        "CLOSING" => State::Closing,
         _ => return None,
     })
 }
@@ -177,14 +168,8 @@ pub(super) fn differences(
         let want = match &field.value {
             Expr::Any => continue,
             Expr::Int(n) => *n,
-            Expr::Name(constant_name) => match constant(constant_name, dialect) {
-                Some(n) => n,
-                None => {
-                    return Err(Problem::Unsupported(format!(
-                        "{constant_name} is not known"
-                    )));
-                }
-            },
+            Expr::Name(constant_name) => constant(constant_name, dialect)
+                .ok_or_else(|| Problem::Unsupported(format!("{constant_name} is not known")))?,
             other => return Err(Problem::Wrong(format!("{name} can't be {other}"))),
         };
         match figure(stream, &name, dialect) {

@@ -12,15 +12,10 @@
 //! | a router of an older version was heard | in the form of that version, without sources, until that router has been silent for long |
 //! | the form changes | answers and repetitions that are under way are given up |
 //!
-//! A change to or from a list of excluded sources is reported with the whole list (TO_IN, TO_EX), another one with the
-//! sources that changed (ALLOW, BLOCK). A change that comes before earlier ones were reported often enough is merged
-//! with them: see [`ReportedGroup`].
-//!
 //! Invariants: a group is in the list once; a group that was left stays in it until that was reported. The length of
-//! the list is bounded, because the interface's addresses and joined groups are; a group has at most [`SOURCES_MAX`]
-//! sources, and remembers no more of those that routers ask for. Locks: `list` (GROUPS), under which the lists
-//! of addresses and groups are read (IFADDR), and `state` (IFADDR), under which nothing is called. `models/groups.rs`
-//! tries the orders of threads that join and leave.
+//! the list is bounded, because the interface's addresses and joined groups are. Locks: `list` (GROUPS), under which
+//! the lists of addresses and groups are read (IFADDR), and `state` (IFADDR), under which nothing is called.
+//! `models/groups.rs` tries the orders of threads that join and leave.
 //! Sources: RFC 9777 sections 6, 8.2.1 and 9 (as RFC 3810), RFC 2710 section 4, RFC 3590 (the source); the same for
 //! IGMP: RFC 9776 sections 5, 7.2 and 8 (as RFC 3376), RFC 2236 sections 3 and 4; RFC 4604 (source-specific multicast).
 
@@ -29,13 +24,17 @@ use std::time::Duration;
 
 use kern::prim::Mutex;
 use kern::{AtomicDeadline, LockClass, Random, Time, order};
-use wire::{
-    GroupQuery, GroupRecordHead, GroupRecordType, GroupVersion, IgmpHeader, Ipv4Header, Ipv6Header,
-};
+use wire::{GroupQuery, GroupVersion};
 
+use self::record::in_messages;
+pub(crate) use self::record::{GroupRecord, GroupReport};
+use self::reported_group::ReportedGroup;
 use super::groups::is_source_specific;
-use super::source_filter::{FilterMode, SOURCES_MAX, SourceFilter};
+use super::source_filter::SourceFilter;
 use crate::faults::{StackFault, planted};
+
+mod record;
+mod reported_group;
 
 static LIST: LockClass = LockClass::new("list of groups", order::GROUPS);
 static STATE: LockClass = LockClass::new("reports of groups", order::IFADDR);
@@ -50,50 +49,6 @@ const ANSWER_PAUSE: Duration = Duration::from_millis(10);
 /// How long a router of an older version counts as present after its last query: robustness times its query interval,
 /// plus a response interval (RFC 9777 section 9.12, RFC 9776 section 8.12).
 const OLDER_PRESENT: Duration = Duration::from_secs(2 * 125 + 10);
-/// Bytes of the records of a message of MLD at most: it fits the smallest MTU, behind the headers of IPv6, its options
-/// and ICMPv6.
-const RECORDS6_LEN_MAX: usize = Ipv6Header::MTU_MIN as usize - Ipv6Header::LEN - 8 - 8;
-/// The same for IGMP: a packet that each host and nearly each link takes whole (RFC 791 section 3.1), with an option.
-const RECORDS4_LEN_MAX: usize = 576 - Ipv4Header::LEN - 4 - IgmpHeader::LEN - 4;
-
-// A record that is not cut fits a message.
-const _: () = assert!(GroupRecordHead::LEN + (SOURCES_MAX + 1) * 16 <= RECORDS6_LEN_MAX);
-const _: () = assert!(GroupRecordHead::LEN + (SOURCES_MAX + 1) * 4 <= RECORDS4_LEN_MAX);
-
-/// A message that is due.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum GroupReport {
-    /// One with sources: none of them is empty.
-    Records(Vec<GroupRecord>),
-    /// The group has a listener, in the form of an older version.
-    Listening(IpAddr, GroupVersion),
-    /// The group has no listener any more.
-    Done(IpAddr),
-}
-
-/// A record of a report.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct GroupRecord {
-    pub(crate) kind: GroupRecordType,
-    pub(crate) group: IpAddr,
-    pub(crate) sources: Vec<IpAddr>,
-}
-
-impl GroupRecord {
-    fn len(&self) -> usize {
-        let addr_len = if self.group.is_ipv4() { 4 } else { 16 };
-        GroupRecordHead::LEN + addr_len * (1 + self.sources.len())
-    }
-
-    /// Bytes of the records of a message at most.
-    fn room(&self) -> usize {
-        match self.group {
-            IpAddr::V4(_) => RECORDS4_LEN_MAX,
-            IpAddr::V6(_) => RECORDS6_LEN_MAX,
-        }
-    }
-}
-
 /// Those of an interface, for one version of IP.
 #[derive(Debug)]
 pub(crate) struct GroupReports {
@@ -119,27 +74,6 @@ struct ReportState {
     version: GroupVersion,
     /// Until when a router counts as present that can say no more than each of the older versions, the oldest first.
     older_until: [(GroupVersion, Time); 2],
-}
-
-/// A group, and the part of its state that routers must still hear of.
-#[derive(Debug)]
-struct ReportedGroup {
-    group: IpAddr,
-    /// None: the group was left.
-    filter: SourceFilter,
-    /// How many of the next reports have the whole filter (Filter Mode Retransmission Counter).
-    mode_reports: u8,
-    /// Sources that changed, each with the number of reports that are left to send (Retransmission List).
-    source_reports: Vec<(IpAddr, u8)>,
-    answer: Option<PendingAnswer>,
-}
-
-/// The answer to a query for one group.
-#[derive(Debug)]
-struct PendingAnswer {
-    at: Time,
-    /// The sources that were asked for; empty: all.
-    sources: Vec<IpAddr>,
 }
 
 impl GroupReports {
@@ -372,150 +306,6 @@ impl ReportState {
         let pause = random.below(CHANGE_INTERVAL.as_millis() as u64) + 1;
         self.changes = more.then(|| now + Duration::from_millis(pause));
     }
-}
-
-impl ReportedGroup {
-    /// One that the interface is not in yet.
-    fn new(group: IpAddr) -> Self {
-        Self {
-            group,
-            filter: SourceFilter::none(),
-            mode_reports: 0,
-            source_reports: Vec::new(),
-            answer: None,
-        }
-    }
-
-    /// Changes the filter; returns whether it was another. The change is merged with those that must be reported again
-    /// (RFC 9777 section 6.1).
-    fn set_filter(&mut self, filter: SourceFilter, robustness: u8) -> bool {
-        if filter == self.filter {
-            return false;
-        }
-        if filter.mode() == self.filter.mode() {
-            for source in filter.differing(&self.filter) {
-                self.source_reports.retain(|(known, _)| *known != source);
-                self.source_reports.push((source, robustness));
-            }
-        } else {
-            // The whole filter says also what became of these.
-            self.source_reports.clear();
-            self.mode_reports = robustness;
-        }
-        self.filter = filter;
-        true
-    }
-
-    /// Whether a change is left to be reported.
-    fn has_changed(&self) -> bool {
-        self.mode_reports > 0 || !self.source_reports.is_empty()
-    }
-
-    /// No more reports of the changes are sent.
-    fn give_up(&mut self) {
-        self.mode_reports = 0;
-        self.source_reports.clear();
-    }
-
-    /// One more report of the changes is sent.
-    fn count_report(&mut self) {
-        self.mode_reports = self.mode_reports.saturating_sub(1);
-        self.source_reports.retain_mut(|(_, left)| {
-            *left = left.saturating_sub(1);
-            *left > 0
-        });
-    }
-
-    /// Adds the records of the next report of changes.
-    fn take_change(&mut self, records: &mut Vec<GroupRecord>) {
-        let mut add = |kind, sources: &[IpAddr]| {
-            records.push(GroupRecord {
-                kind,
-                group: self.group,
-                sources: sources.to_vec(),
-            });
-        };
-        if self.mode_reports > 0 {
-            let kind = match self.filter.mode() {
-                FilterMode::Include => GroupRecordType::ToInclude,
-                FilterMode::Exclude => GroupRecordType::ToExclude,
-            };
-            add(kind, self.filter.sources());
-        } else {
-            let changed = self.source_reports.iter().map(|(source, _)| *source);
-            let (taken, blocked): (Vec<_>, Vec<_>) =
-                changed.partition(|source| self.filter.takes(*source));
-            let kinds = [GroupRecordType::AllowNew, GroupRecordType::BlockOld];
-            for (kind, sources) in kinds.into_iter().zip([taken, blocked]) {
-                let parts = sources.chunks(SOURCES_MAX);
-                parts.for_each(|sources| add(kind, sources));
-            }
-        }
-        self.count_report();
-    }
-
-    /// Schedules an answer about `sources`, about all if there are none, and no later than one that is scheduled
-    /// already. More sources than a filter has are not remembered: an answer about all says as much.
-    fn answer_at(&mut self, at: Time, sources: &[IpAddr]) {
-        let Some(answer) = &mut self.answer else {
-            let sources = sources.to_vec();
-            self.answer = Some(PendingAnswer { at, sources });
-            return;
-        };
-        answer.at = answer.at.min(at);
-        if sources.is_empty() || answer.sources.is_empty() {
-            answer.sources.clear();
-            return;
-        }
-        for source in sources {
-            if !answer.sources.contains(source) {
-                answer.sources.push(*source);
-            }
-        }
-        if answer.sources.len() > SOURCES_MAX {
-            answer.sources.clear();
-        }
-    }
-
-    /// The answer to a query for these sources, for all if there are none; `None` if there is nothing to say (RFC 9777
-    /// section 6.3).
-    fn answer_to(&self, sources: &[IpAddr]) -> Option<GroupRecord> {
-        let (kind, sources) = match (sources, self.filter.mode()) {
-            ([], FilterMode::Exclude) => {
-                (GroupRecordType::IsExclude, self.filter.sources().to_vec())
-            }
-            ([], FilterMode::Include) => {
-                (GroupRecordType::IsInclude, self.filter.sources().to_vec())
-            }
-            (asked, _) => {
-                let taken = asked.iter().filter(|source| self.filter.takes(**source));
-                (GroupRecordType::IsInclude, taken.copied().collect())
-            }
-        };
-        let is_something = kind == GroupRecordType::IsExclude || !sources.is_empty();
-        is_something.then_some(GroupRecord {
-            kind,
-            group: self.group,
-            sources,
-        })
-    }
-}
-
-/// Messages of these records, each of which fits the smallest MTU (RFC 9776 section 4.2.16).
-fn in_messages(records: Vec<GroupRecord>) -> Vec<GroupReport> {
-    let mut messages: Vec<Vec<GroupRecord>> = Vec::new();
-    let mut room = 0;
-    for record in records {
-        if record.len() > room {
-            messages.push(Vec::new());
-            room = record.room();
-        }
-        room -= record.len();
-        if let Some(message) = messages.last_mut() {
-            message.push(record);
-        }
-    }
-    messages.into_iter().map(GroupReport::Records).collect()
 }
 
 /// Keeps the earlier of two times.

@@ -1,8 +1,11 @@
 //! Tests of a listener's reports and their times, each named after its point.
 
 use proptest::collection::vec;
+use wire::GroupRecordType;
 
+use super::record::RECORDS6_LEN_MAX;
 use super::*;
+use crate::ifnet::source_filter::{FilterMode, SOURCES_MAX};
 
 const NOW: Time = Time::from_secs(1000);
 

@@ -33,10 +33,15 @@ use wire::{AccEcnOption, SeqNum, TcpFlags};
 
 pub(crate) use self::accurate::{AccurateEcn, EcnReport, MarkCount};
 pub(crate) use self::failed_offers::FailedOffers;
+use self::feedback_mode::FeedbackMode;
+pub(crate) use self::feedback_mode::offer_of_cookie;
 use crate::config::{AccEcnOptionUse, EcnMode, TcpConfig};
 
 mod accurate;
+mod ace;
 mod failed_offers;
+mod feedback_mode;
+mod received_marks;
 
 /// The bits that offer ECN.
 const OFFER: TcpFlags = TcpFlags::ECE.union(TcpFlags::CWR);
@@ -83,19 +88,6 @@ pub(crate) struct Ecn {
 
 const _: () = assert!(size_of::<Ecn>() <= 16, "an idle connection has one");
 
-/// How this end reports marks, and reads the reports of the peer (RFC 9768 table 2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FeedbackMode {
-    /// No SYN or SYN-ACK of the peer has arrived yet. This end accepts ECN or, in this form, offers it.
-    Undecided(EcnMode),
-    /// There is no feedback.
-    NotEcn,
-    /// The flag ECE until the peer confirms it by CWR (RFC 3168).
-    Classic,
-    /// The counters of AccECN.
-    Accurate,
-}
-
 /// Whether we, as the sender, have announced a smaller window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EcnAnswer {
@@ -113,51 +105,6 @@ pub(crate) const CAPABLE: u8 = 0b10;
 
 /// Congestion experienced, in the same bits.
 const CE: u8 = 0b11;
-
-impl FeedbackMode {
-    /// The mode of a server, by the client's SYN.
-    fn of_syn(syn: TcpFlags) -> Self {
-        let bits = syn & ACE;
-        if bits.is_empty() {
-            Self::NotEcn
-        } else if bits == OFFER {
-            Self::Classic
-        } else {
-            // RFC 9768 3.1.3: combinations without a meaning of their own are those of a later variant.
-            Self::Accurate
-        }
-    }
-
-    /// The mode of a client that made this offer, by the server's SYN-ACK.
-    fn of_syn_ack(offer: EcnMode, syn_ack: TcpFlags) -> Self {
-        let is_accurate = offer == EcnMode::OfferAccurate;
-        if is_accurate && accepts_accurate(syn_ack) {
-            return Self::Accurate;
-        }
-        // A host that knows RFC 3168 alone does not know the flag AE.
-        let known = if is_accurate { ACE } else { OFFER };
-        match syn_ack & known == TcpFlags::ECE {
-            true => Self::Classic,
-            false => Self::NotEcn,
-        }
-    }
-}
-
-/// Whether a SYN-ACK with these flags accepts an offer of AccECN (RFC 9768 table 2).
-fn accepts_accurate(syn_ack: TcpFlags) -> bool {
-    let bits = syn_ack & ACE;
-    // A host without ECN; a host that reflects unknown bits; a host that knows RFC 3168 alone.
-    !(bits.is_empty() || bits == ACE || bits == TcpFlags::ECE)
-}
-
-/// The offer of the SYN that a cookie was sent for, by the acknowledgement that returns it: a client of AccECN tells in
-/// ACE how the SYN-ACK arrived, and others leave 0 or 1 in it (RFC 9768 5.1).
-pub(crate) fn offer_of_cookie(ack: TcpFlags, is_pure: bool) -> TcpFlags {
-    match is_pure && ack.intersects(TcpFlags::AE | TcpFlags::CWR) {
-        true => ACE,
-        false => TcpFlags::empty(),
-    }
-}
 
 impl Ecn {
     /// The state of a connection that this side begins or answers.
@@ -235,7 +182,7 @@ impl Ecn {
     pub(crate) fn on_timeout(&mut self, early: bool) {
         self.reduced();
         if let (true, Some(accurate)) = (early, self.accurate_mut()) {
-            accurate.leave_option_out();
+            accurate.received.leave_option_out();
         }
     }
 
@@ -243,7 +190,7 @@ impl Ecn {
     /// first piece alone.
     pub(crate) fn has_cwr_next(&self) -> bool {
         match self.accurate() {
-            Some(accurate) => accurate.ace().contains(TcpFlags::CWR),
+            Some(accurate) => accurate.received.ace().contains(TcpFlags::CWR),
             None => self.answer == EcnAnswer::Due,
         }
     }
@@ -319,14 +266,14 @@ impl Ecn {
     /// server may have left them out because it doubts the path (RFC 9768 3.2.3.2.2).
     pub(crate) fn on_syn_ack_again(&mut self, mark: u8) {
         if let Some(accurate) = self.accurate_mut() {
-            accurate.on_syn_ack_again(mark);
+            accurate.received.on_syn_ack_again(mark);
         }
     }
 
     /// The peer sent data again that had arrived before.
     pub(crate) fn on_repeated_data(&mut self) {
         if let Some(accurate) = self.accurate_mut() {
-            accurate.on_repeated_data();
+            accurate.received.on_repeated_data();
         }
     }
 
@@ -337,7 +284,7 @@ impl Ecn {
         if let Some(accurate) = self.accurate_mut() {
             return match is_syn {
                 true => accurate.answer(tries),
-                false => accurate.on_send(is_pure),
+                false => accurate.received.on_send(is_pure),
             };
         }
         match self.feedback {
@@ -365,22 +312,22 @@ impl Ecn {
 
     /// The AccECN option of a SYN-ACK that has `room` bytes for it.
     pub(crate) fn syn_ack_option(&mut self, room: usize) -> Option<AccEcnOption> {
-        self.accurate_mut()?.syn_ack_option(room)
+        self.accurate_mut()?.received.syn_ack_option(room)
     }
 
     /// The AccECN option of another segment that has `room` bytes for it.
     pub(crate) fn option(&mut self, room: usize) -> Option<AccEcnOption> {
-        self.accurate_mut()?.option(room)
+        self.accurate_mut()?.received.option(room)
     }
 
     /// Bytes that the AccECN option of the next segment needs, or 0.
     pub(crate) fn option_due_len(&self) -> usize {
-        self.accurate().map_or(0, AccurateEcn::option_due_len)
+        self.accurate().map_or(0, |a| a.received.option_due_len())
     }
 
     /// Bytes of the AccECN option in each segment: 0 if not each segment has one.
     pub(crate) fn option_len(&self) -> u32 {
-        self.accurate().map_or(0, AccurateEcn::each_option_len)
+        self.accurate().map_or(0, |a| a.received.each_option_len())
     }
 
     /// New data arrived, marked or not. True if an acknowledgement must report it at once.
@@ -397,98 +344,10 @@ impl Ecn {
     /// An acceptable segment arrived, of `packets` packets with `len` bytes of data each and this mark. True if an
     /// acknowledgement must report it at once.
     pub(crate) fn on_packets(&mut self, mark: u8, packets: u32, len: u32) -> bool {
-        (self.accurate_mut()).is_some_and(|accurate| accurate.on_packets(mark, packets, len))
+        (self.accurate_mut())
+            .is_some_and(|accurate| accurate.received.on_packets(mark, packets, len))
     }
 }
 
 #[cfg(all(test, not(shuttle)))]
-mod tests {
-    use super::*;
-
-    const ACK: TcpFlags = TcpFlags::ACK;
-    const SYN: TcpFlags = TcpFlags::SYN;
-    const ECE: TcpFlags = TcpFlags::ECE;
-
-    #[test]
-    fn ecn_is_on_if_both_ends_say_so() {
-        // RFC 3168 6.1.1: breaks if a host that does not know ECN, or reflects what it does not know, is taken for one
-        // that does; or if ECN is used that was switched off.
-        for (mode, theirs, on) in [
-            (EcnMode::Off, OFFER, false),
-            (EcnMode::Accept, OFFER, true),
-            (EcnMode::Offer, OFFER, true),
-            (EcnMode::Accept, TcpFlags::empty(), false),
-        ] {
-            let mut passive = Ecn::new(mode, false);
-            passive.begin(SYN | theirs, 0, AccEcnChoices::default());
-            assert_eq!(passive.is_on(), on, "{mode:?} {theirs:?}");
-            let answer = if on { ECE } else { TcpFlags::empty() };
-            assert_eq!(passive.bits_of(SYN | ACK, true, 1), answer);
-        }
-        for (mode, answer, on) in [
-            (EcnMode::Offer, ECE, true),
-            (EcnMode::Offer, OFFER, false),
-            (EcnMode::Offer, TcpFlags::empty(), false),
-            (EcnMode::Accept, ECE, false),
-        ] {
-            let mut active = Ecn::new(mode, true);
-            let offered = active.bits_of(SYN, true, 0);
-            assert_eq!(offered == OFFER, mode == EcnMode::Offer);
-            active.begin(SYN | ACK | answer, 0, AccEcnChoices::default());
-            assert_eq!(active.is_on(), on, "{mode:?} {answer:?}");
-        }
-    }
-
-    #[test]
-    fn marks_are_echoed_until_the_sender_knows() {
-        // RFC 3168 6.1.3: breaks if a lost acknowledgement loses the mark, or the echo has no end; or if a mark on the
-        // segment that ends the echo is lost.
-        let mut ecn = Ecn::new(EcnMode::Accept, false);
-        ecn.begin(SYN | OFFER, 0, AccEcnChoices::default());
-        assert_eq!(ecn.bits_of(ACK, true, 0), TcpFlags::empty());
-        assert!(ecn.on_data(true, false));
-        for _ in 0..3 {
-            assert!(!ecn.on_data(false, false));
-            assert_eq!(ecn.bits_of(ACK, true, 0), ECE);
-        }
-        assert!(!ecn.on_data(true, true));
-        assert_eq!(ecn.bits_of(ACK, true, 0), ECE);
-        assert!(!ecn.on_data(false, true));
-        assert_eq!(ecn.bits_of(ACK, true, 0), TcpFlags::empty());
-        let mut off = Ecn::new(EcnMode::Off, false);
-        assert!(!off.on_data(true, false));
-    }
-
-    #[test]
-    fn an_echo_is_answered_once_a_window() {
-        // RFC 3168 6.1.2: breaks if the window shrinks for each acknowledgement of a window, or a second time for the
-        // one that is just before the answer; or if a mark of the next window is not heard.
-        let mut ecn = Ecn::new(EcnMode::Accept, false);
-        ecn.begin(SYN | OFFER, 0, AccEcnChoices::default());
-        let una = SeqNum(1000);
-        let due = |ecn: &mut Ecn, flags, ack| {
-            let report = EcnReport {
-                flags,
-                ack,
-                packets: 0,
-                mss: 100,
-                is_pure: true,
-                is_newer: true,
-                option: None,
-            };
-            ecn.on_ack(&report).due
-        };
-        assert!(!due(&mut ecn, ACK, una));
-        assert!(due(&mut ecn, ACK | ECE, una));
-        ecn.reduced();
-        assert!(!due(&mut ecn, ACK | ECE, una));
-        assert_eq!(ecn.on_new_data(una + 500), (TcpFlags::CWR, CAPABLE));
-        assert_eq!(ecn.on_new_data(una + 600), (TcpFlags::empty(), CAPABLE));
-        assert!(!due(&mut ecn, ACK | ECE, una + 500), "of before the answer");
-        assert!(due(&mut ecn, ACK | ECE, una + 600));
-        let mut off = Ecn::new(EcnMode::Off, false);
-        off.reduced();
-        assert!(!due(&mut off, ACK | ECE, una));
-        assert_eq!(off.on_new_data(una), (TcpFlags::empty(), 0));
-    }
-}
+mod tests;

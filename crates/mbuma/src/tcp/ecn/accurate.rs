@@ -5,15 +5,7 @@
 //!   option       bytes that arrived with each mark, modulo 2^24                         if one of them has changed, and there is room
 //! ```
 //!
-//! Instead of the counter, the SYN-ACK has the mark of the SYN's IP header, and the first acknowledgement has that of
-//! the SYN-ACK:
-//!
-//! | mark | AE CWR ECE |
-//! |---|---|
-//! | none | 010 |
-//! | ECT(1) | 011 |
-//! | ECT(0) | 100 |
-//! | CE | 110 |
+//! Instead of the counter, the handshake has the [code](super::ace) of a mark.
 //!
 //! Our SYNs and SYN-ACKs have no mark. If one arrives with a mark, or a counter begins at 0, or the two counts
 //! contradict each other, the path changes the bits: from then on our data is not ECN-capable, while we continue the
@@ -26,52 +18,12 @@
 
 use wire::{AccEcnOption, SeqNum, TcpFlags};
 
+use super::ace::{ace_in, code, is_unmarked};
+use super::received_marks::{BYTES_FIRST, PACKETS_FIRST, ReceivedMarks};
 use super::{ACCURATE_TRIES, ACE, AccEcnChoices, CAPABLE, CE};
-use crate::config::AccEcnOptionUse;
-
-/// ECN-capable transport of a sender of another kind (RFC 9331).
-const ECT_1: u8 = 0b01;
-
-/// The first value of the counters of packets, and of those of bytes.
-const PACKETS_FIRST: u32 = 5;
-const BYTES_FIRST: u64 = 1;
-
-/// Bytes of an option with all counts, aligned.
-const OPTION_LEN: u32 = 12;
-
-/// CE marks since the last acknowledgement that make another one due: with data, and without (RFC 9768 3.2.2.5.1).
-const UNTOLD_WITH_DATA: u32 = 2;
-const UNTOLD_WITHOUT: u32 = 3;
 
 /// Rounds in which each packet was marked, after which the path counts as broken (RFC 9768 3.2.2.3).
 const ROUNDS_MARKED_MAX: u8 = 4;
-
-/// The code of a mark that arrived with a SYN or a SYN-ACK.
-const fn code(mark: u8) -> TcpFlags {
-    match mark {
-        ECT_1 => TcpFlags::CWR.union(TcpFlags::ECE),
-        CAPABLE => TcpFlags::AE,
-        CE => TcpFlags::AE.union(TcpFlags::CWR),
-        _ => TcpFlags::CWR,
-    }
-}
-
-/// A count as the field ACE.
-fn ace_of(packets: u32) -> TcpFlags {
-    [TcpFlags::ECE, TcpFlags::CWR, TcpFlags::AE]
-        .into_iter()
-        .enumerate()
-        .filter(|(bit, _)| packets >> bit & 1 == 1)
-        .map(|(_, flag)| flag)
-        .collect()
-}
-
-/// The field ACE as a number.
-fn ace_in(flags: TcpFlags) -> u32 {
-    u32::from(flags.contains(TcpFlags::ECE))
-        | u32::from(flags.contains(TcpFlags::CWR)) << 1
-        | u32::from(flags.contains(TcpFlags::AE)) << 2
-}
 
 /// The ECN part of an acknowledgement.
 #[derive(Debug, Clone, Copy)]
@@ -112,22 +64,8 @@ enum AceStage {
 /// The state of one connection that has agreed on it.
 #[derive(Debug)]
 pub(crate) struct AccurateEcn {
-    /// Packets and bytes that arrived marked: CE; ECT(0), CE and ECT(1).
-    received: u32,
-    bytes: [u64; 3],
-    /// The mark of the peer's latest SYN or SYN-ACK, as a code; and whether the next acknowledgement must report it.
-    syn_code: TcpFlags,
-    tells_code: bool,
-    /// `received` has a SYN-ACK that was marked CE.
-    counted_syn_ack: bool,
-    /// The last packet was marked CE; and the number of such packets that are not reported yet.
-    last_was_ce: bool,
-    untold: u32,
-    /// Segments that still must carry the option; none if the path drops it.
-    options_due: u8,
-    sends_options: bool,
-    /// Our SYN-ACK is sent again: it was lost, perhaps because of the option.
-    doubts_options: bool,
+    /// The peer's packets; the rest is about ours.
+    pub(in crate::tcp) received: ReceivedMarks,
     /// Packets of ours that arrived marked CE according to the peer, and the last field ACE that reported them.
     delivered_ce: u32,
     reported: u32,
@@ -146,26 +84,16 @@ pub(crate) struct AccurateEcn {
     rounds_marked: u8,
     /// Acknowledged packets, counted until it is known whether each is marked.
     acked: u32,
-    choices: AccEcnChoices,
+    /// Segments without new data are ECN-capable too.
+    control_packets: bool,
 }
 
 impl AccurateEcn {
     /// The state after the peer's SYN or SYN-ACK with these flags, which arrived with this mark.
     pub(super) fn new(syn: TcpFlags, mark: u8, choices: AccEcnChoices) -> Self {
         let is_client = syn.contains(TcpFlags::ACK);
-        let marked = is_client && mark == CE;
         Self {
-            received: PACKETS_FIRST + u32::from(marked),
-            bytes: [BYTES_FIRST, 0, BYTES_FIRST],
-            syn_code: code(mark),
-            tells_code: is_client,
-            counted_syn_ack: marked,
-            last_was_ce: false,
-            untold: 0,
-            // The SYN-ACK or the first acknowledgement, and the segment after it (RFC 9768 3.2.3.2.1).
-            options_due: 2,
-            sends_options: choices.option != AccEcnOptionUse::Off,
-            doubts_options: false,
+            received: ReceivedMarks::new(is_client, mark, choices.option),
             delivered_ce: 0,
             reported: PACKETS_FIRST,
             delivered: [0; 3],
@@ -180,7 +108,7 @@ impl AccurateEcn {
             ignores_marks: false,
             rounds_marked: 0,
             acked: 0,
-            choices,
+            control_packets: choices.control_packets,
         }
     }
 
@@ -191,17 +119,9 @@ impl AccurateEcn {
 
     /// The same of a segment without new data.
     pub(super) fn control_capable(&self) -> u8 {
-        match self.choices.control_packets {
+        match self.control_packets {
             true => self.capable(),
             false => 0,
-        }
-    }
-
-    /// Bytes of the option that each segment has, aligned, or 0: they are reserved once the connection begins.
-    pub(super) fn each_option_len(&self) -> u32 {
-        match self.choices.option {
-            AccEcnOptionUse::Always => OPTION_LEN,
-            AccEcnOptionUse::Off | AccEcnOptionUse::Changed => 0,
         }
     }
 
@@ -210,12 +130,7 @@ impl AccurateEcn {
         self.is_capable
     }
 
-    /// Packets that arrived marked with congestion experienced.
-    pub(crate) fn received_ce(&self) -> u32 {
-        self.received.wrapping_sub(PACKETS_FIRST)
-    }
-
-    /// The same count of our packets, according to the peer.
+    /// Packets of ours that arrived marked CE, according to the peer.
     pub(crate) fn delivered_ce(&self) -> u32 {
         self.delivered_ce
     }
@@ -223,17 +138,6 @@ impl AccurateEcn {
     /// Bytes of ours that arrived marked ECT(0), CE and ECT(1), according to the peer's options.
     pub(crate) fn delivered_bytes(&self) -> [u64; 3] {
         self.delivered
-    }
-
-    /// Bytes that arrived here with these marks.
-    pub(crate) fn received_bytes(&self) -> [u64; 3] {
-        let [ect_0, ce, ect_1] = self.bytes;
-        [ect_0 - BYTES_FIRST, ce, ect_1 - BYTES_FIRST]
-    }
-
-    /// The field of the next segment.
-    pub(super) fn ace(&self) -> TcpFlags {
-        ace_of(self.received)
     }
 
     /// Whether the field differs from the last count.
@@ -244,128 +148,20 @@ impl AccurateEcn {
     /// The SYN of the peer arrived once more, with these bits of ACE and this mark. A server's data must not be
     /// ECN-capable if one of the SYNs had no bits (RFC 9768 3.1.5): the client may not know that we count.
     pub(super) fn on_syn_again(&mut self, bits: TcpFlags, mark: u8) {
-        self.syn_code = code(mark);
+        self.received.on_syn_again(mark);
         self.is_capable &= !bits.is_empty();
-        self.doubts_options = true;
-    }
-
-    /// The SYN-ACK of the peer arrived once more, which may have lost our acknowledgement: the next one has the code
-    /// again, with or without bits in the SYN-ACK, because its sender reads a code until it is established. One CE mark
-    /// of SYN-ACKs counts (RFC 9768 3.2.2.1, 3.2.2.2).
-    pub(super) fn on_syn_ack_again(&mut self, mark: u8) {
-        self.syn_code = code(mark);
-        self.tells_code = true;
-        if mark == CE && !std::mem::replace(&mut self.counted_syn_ack, true) {
-            self.received = self.received.wrapping_add(1);
-        }
     }
 
     /// The bits of our SYN-ACK, which was sent `tries` times before. The path may drop SYN-ACKs for their bits, so a
     /// later one has none: the client may take us for a host without ECN, but our feedback continues (RFC 9768 3.1.5,
     /// 3.2.3.2.2).
     pub(super) fn answer(&mut self, tries: u8) -> TcpFlags {
-        self.doubts_options |= tries > 0;
+        let code = self.received.syn_ack_code(tries);
         if tries > ACCURATE_TRIES {
             self.is_capable = false;
             return TcpFlags::empty();
         }
-        self.syn_code
-    }
-
-    /// The bits of another segment; `is_pure`: it has neither data nor SACK blocks.
-    pub(super) fn on_send(&mut self, is_pure: bool) -> TcpFlags {
-        self.untold = 0;
-        match std::mem::take(&mut self.tells_code) && is_pure {
-            true => self.syn_code,
-            false => self.ace(),
-        }
-    }
-
-    /// The option of a SYN-ACK with so much room; a repeated one has none (RFC 9768 3.2.3.2.2).
-    pub(super) fn syn_ack_option(&mut self, room: usize) -> Option<AccEcnOption> {
-        match self.doubts_options {
-            true => None,
-            false => self.option(room),
-        }
-    }
-
-    /// The option of a segment with so much room, if it is due.
-    pub(super) fn option(&mut self, room: usize) -> Option<AccEcnOption> {
-        if !self.is_option_due() {
-            return None;
-        }
-        let option = match self.sends_always() && room >= OPTION_LEN as usize {
-            true => AccEcnOption::new(self.bytes.map(|count| count as u32), 3, false),
-            false => self.changed_counts(),
-        };
-        let fits = option.emitted_len() <= room;
-        self.options_due = self.options_due.saturating_sub(u8::from(fits));
-        fits.then_some(option)
-    }
-
-    /// Bytes that the next segment's option needs at least, or 0.
-    pub(super) fn option_due_len(&self) -> usize {
-        match self.is_option_due() {
-            true => self.changed_counts().emitted_len(),
-            false => 0,
-        }
-    }
-
-    fn sends_always(&self) -> bool {
-        self.choices.option == AccEcnOptionUse::Always
-    }
-
-    fn is_option_due(&self) -> bool {
-        self.sends_options && (self.options_due > 0 || self.sends_always())
-    }
-
-    /// The option with the counts that have ever changed, as far as they are first.
-    fn changed_counts(&self) -> AccEcnOption {
-        let [ect_0, ce, ect_1] = self.bytes.map(|count| count as u32);
-        let [was_ect_0, _, was_ect_1] = self.received_bytes().map(|bytes| bytes > 0);
-        match (was_ect_0, was_ect_1) {
-            (true, false) => AccEcnOption::new([ect_0, ce, 0], 2, false),
-            (false, true) => AccEcnOption::new([ect_1, ce, 0], 2, true),
-            _ => AccEcnOption::new([ect_0, ce, ect_1], 3, false),
-        }
-    }
-
-    /// A segment seems to have been dropped because of the option.
-    pub(super) fn leave_option_out(&mut self) {
-        self.sends_options = false;
-    }
-
-    /// The peer sent data again. If a SYN-ACK was lost before, the path seems to drop our segments with the option
-    /// (RFC 9768 3.2.3.2.2).
-    pub(super) fn on_repeated_data(&mut self) {
-        self.sends_options &= !self.doubts_options;
-    }
-
-    /// Packets arrived. True if an acknowledgement must report their marks at once.
-    pub(super) fn on_packets(&mut self, mark: u8, packets: u32, len: u32) -> bool {
-        let [ect_0, ce, ect_1] = &mut self.bytes;
-        let count = match mark {
-            CAPABLE => Some(ect_0),
-            CE => Some(ce),
-            ECT_1 => Some(ect_1),
-            _ => None,
-        };
-        if let (Some(count), true) = (count, len > 0) {
-            *count += u64::from(len);
-            self.options_due = self.options_due.max(1);
-        }
-        let was_ce = std::mem::replace(&mut self.last_was_ce, mark == CE);
-        let began = mark == CE && !was_ce;
-        if mark == CE {
-            self.received = self.received.wrapping_add(packets);
-            self.untold = self.untold.saturating_add(packets);
-        }
-        let untold_max = if len > 0 {
-            UNTOLD_WITH_DATA
-        } else {
-            UNTOLD_WITHOUT
-        };
-        (began && len > 0) || (mark == CE && self.untold >= untold_max)
+        code
     }
 
     /// Takes the feedback of an acknowledgement.
@@ -449,10 +245,7 @@ impl AccurateEcn {
 
     /// The first acknowledgement says how our SYN-ACK arrived (RFC 9768 table 4).
     fn on_syn_ack_code(&mut self, code_in: TcpFlags) {
-        let mangled = [0, ECT_1, CAPABLE, CE]
-            .into_iter()
-            .any(|mark| mark != 0 && code(mark) == code_in);
-        self.is_capable &= !mangled && !code_in.is_empty();
+        self.is_capable &= is_unmarked(code_in) && !code_in.is_empty();
         if code_in.is_empty() {
             // The client is in another mode, or the path clears the field: it reports nothing.
             (self.reported, self.ignores_marks) = (0, true);
@@ -471,14 +264,6 @@ impl AccurateEcn {
         }
         !self.ignores_marks
     }
-}
-
-/// Whether the code of a SYN-ACK shows that our SYN arrived unchanged, or has no information (RFC 9768 3.1.3).
-fn is_unmarked(syn_ack: TcpFlags) -> bool {
-    let code_in = syn_ack & ACE;
-    ![ECT_1, CAPABLE, CE]
-        .iter()
-        .any(|mark| code(*mark) == code_in)
 }
 
 /// The number that is `least` modulo 8 and nearest to `about`, and not less than `least`.

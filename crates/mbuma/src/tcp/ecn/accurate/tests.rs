@@ -1,3 +1,4 @@
+use super::super::ace::{ECT_1, ace_of};
 use super::*;
 use crate::config::EcnMode;
 use crate::tcp::ecn::Ecn;
@@ -188,7 +189,7 @@ fn each_syn_ack_is_answered_by_its_code() {
         ecn.on_syn_ack_again(CE);
         assert_eq!(ecn.bits_of(ACK, true, 0), bits(6));
     }
-    assert_eq!(ecn.accurate().unwrap().received_ce(), 1);
+    assert_eq!(ecn.accurate().unwrap().received.packets_ce(), 1);
     ecn.on_syn_ack_again(CAPABLE);
     assert_eq!(ecn.bits_of(ACK, true, 0), bits(4));
 }
@@ -318,7 +319,7 @@ fn marks_on_each_packet_are_no_congestion() {
 fn a_mark_is_told_at_once_and_each_second_one_again() {
     // RFC 9768 3.2.2.5.1: breaks if the sender learns late that a queue grows, or marked acknowledgements answer each
     // other for ever.
-    let mut ecn = counting();
+    let mut ecn = counting().received;
     assert!(!ecn.on_packets(CAPABLE, 1, 100));
     assert!(ecn.on_packets(CE, 1, 100));
     assert_eq!(ecn.on_send(true), bits(6));
@@ -330,17 +331,17 @@ fn a_mark_is_told_at_once_and_each_second_one_again() {
     assert_eq!(ecn.on_send(true), bits(9));
     assert!(!ecn.on_packets(CE, 1, 0) && !ecn.on_packets(CE, 1, 0));
     assert!(ecn.on_packets(CE, 1, 0));
-    assert_eq!(ecn.received_ce(), 7);
+    assert_eq!(ecn.packets_ce(), 7);
     let merged = ecn.on_packets(CE, 20, 2000);
-    assert!(merged && ecn.received_ce() == 27);
+    assert!(merged && ecn.packets_ce() == 27);
 }
 
 #[test]
 fn the_option_has_the_counts_that_changed_and_room_decides() {
     // RFC 9768 3.2.3.3: breaks if an option is sent though nothing changed, takes the room of data or SACK, or leaves
     // out a count that changed.
-    let mut ecn = counting();
-    let option = |ecn: &mut AccurateEcn| ecn.option(40);
+    let mut ecn = counting().received;
+    let option = |ecn: &mut ReceivedMarks| ecn.option(40);
     assert_eq!(option(&mut ecn).unwrap().emitted_len(), 12);
     assert_eq!(option(&mut ecn).unwrap().emitted_len(), 12);
     assert_eq!(option(&mut ecn), None);
@@ -351,7 +352,7 @@ fn the_option_has_the_counts_that_changed_and_room_decides() {
         (ect_0.ect0(), ect_0.ce(), ect_0.ect1()),
         (Some(101), Some(0), None)
     );
-    let mut ecn = counting();
+    let mut ecn = counting().received;
     ecn.on_packets(ECT_1, 1, 100);
     let ect_1 = option(&mut ecn).unwrap();
     assert_eq!((ect_1.is_order_1(), ect_1.ect1()), (true, Some(101)));
@@ -391,9 +392,9 @@ fn the_window_shrinks_once_a_round_trip_and_says_no_cwr() {
 #[test]
 fn the_count_of_marked_packets_wraps() {
     // Breaks if a program that asks for the count ends with a panic because a peer has sent 2^32 marked packets.
-    let mut ecn = counting();
+    let mut ecn = counting().received;
     ecn.on_packets(CE, u32::MAX - 2, 0);
-    assert_eq!(ecn.received_ce(), u32::MAX - 2);
+    assert_eq!(ecn.packets_ce(), u32::MAX - 2);
     ecn.on_packets(CE, 4, 0);
-    assert_eq!(ecn.received_ce(), 1);
+    assert_eq!(ecn.packets_ce(), 1);
 }

@@ -53,6 +53,9 @@ pub(crate) unsafe fn add(first: *mut AtomicU64, n: u64) -> bool {
         target_os = "linux",
         any(target_arch = "x86_64", target_arch = "aarch64")
     )))]
-    let (got, _) = (0, (area, first, n));
+    {
+        let _ = (area, first, n);
+        got = 0;
+    }
     got != 0
 }

@@ -135,7 +135,7 @@ pub(super) fn constant(name: &str, dialect: Dialect) -> Option<i64> {
     })
 }
 
-/// A state by Linux's name or BSD's.
+/// A state by a name of Linux or of BSD, with the prefix of either.
 fn state_named(name: &str) -> Option<State> {
     let prefixes = ["TCP_", "TCPS_", "TCPI_"];
     let name = prefixes

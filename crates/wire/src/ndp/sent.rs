@@ -24,13 +24,13 @@ impl NeighborMessage {
     pub fn solicit(target: Ipv6Addr, source: Option<MacAddr>, nonce: Option<[u8; 6]>) -> Self {
         let source = source.map(NdpOption::SourceLinkAddr);
         let option = source.or(nonce.as_ref().map(|nonce| NdpOption::Nonce(nonce)));
-        Self::new(NdpMessage::NEIGHBOR_SOLICIT, 0, &target.octets(), option)
+        Self::new(NdpMessage::NEIGHBOR_SOLICIT, 0, Some(target), option)
     }
 
     /// Asks for routers. `source`: the sender's Ethernet address, unless it has no address yet.
     pub fn router_solicit(source: Option<MacAddr>) -> Self {
         let option = source.map(NdpOption::SourceLinkAddr);
-        Self::new(NdpMessage::ROUTER_SOLICIT, 0, &[], option)
+        Self::new(NdpMessage::ROUTER_SOLICIT, 0, None, option)
     }
 
     /// Advertises that `target` is at `mac`.
@@ -39,14 +39,19 @@ impl NeighborMessage {
         let flags =
             bit(flags.router, 0x80) | bit(flags.solicited, 0x40) | bit(flags.overrides, 0x20);
         let option = Some(NdpOption::TargetLinkAddr(mac));
-        Self::new(NdpMessage::NEIGHBOR_ADVERT, flags, &target.octets(), option)
+        Self::new(NdpMessage::NEIGHBOR_ADVERT, flags, Some(target), option)
     }
 
-    fn new(kind: u8, flags: u8, front: &[u8], option: Option<NdpOption<'_>>) -> Self {
+    fn new(kind: u8, flags: u8, target: Option<Ipv6Addr>, option: Option<NdpOption<'_>>) -> Self {
         let mut body = [0; BODY_MAX];
-        let (place, rest) = body.split_at_mut(front.len());
-        place.copy_from_slice(front);
-        let option_len = option.and_then(|option| option.emit(rest)).unwrap_or(0);
+        let mut len = 0;
+        if let (Some(target), Some(place)) = (target, body.first_chunk_mut()) {
+            *place = target.octets();
+            len = place.len();
+        }
+        // There is room for it.
+        let place = body.get_mut(len..).unwrap_or(&mut []);
+        let option_len = option.and_then(|option| option.emit(place)).unwrap_or(0);
         Self {
             message: Icmp6Message::Other {
                 kind,
@@ -54,7 +59,7 @@ impl NeighborMessage {
                 rest: [flags, 0, 0, 0],
             },
             body,
-            len: front.len().saturating_add(option_len),
+            len: len.saturating_add(option_len),
         }
     }
 

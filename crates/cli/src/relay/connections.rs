@@ -26,19 +26,17 @@ use std::io;
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::task::{Context, Wake, Waker};
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use kern::Time;
-use mbuma::socket::{HandshakeError, RelayEnd, SocketError, StreamRelay, TlsHandshake};
+use mbuma::socket::{HandshakeError, RelayEnd, SocketError, TlsHandshake};
 use mbuma::{Stack, State, TcpListener, TcpStream};
 use rustls::ServerConfig;
 
 use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
-use crate::lingering::{Lingering, drop_received};
 #[cfg(doc)]
 use crate::memory_limit::MemoryLimit;
 use crate::say;
@@ -46,10 +44,14 @@ use crate::stall_relief::{self, StallRelief};
 use crate::sys::fd;
 use crate::tls::ClientTls;
 use handshake_list::HandshakeList;
+use nudge::Nudge;
 use progress::RelayProgress;
+use state::{RelayState, abort, has_failed, linger, protocol_of, still_going};
 
 mod handshake_list;
+mod nudge;
 mod progress;
+mod state;
 #[cfg(test)]
 mod tests;
 
@@ -99,57 +101,6 @@ struct Relayed {
     progress: RelayProgress,
 }
 
-/// How far it is.
-enum RelayState {
-    /// The client's TLS handshake is under way.
-    Shakes(Box<TlsHandshake>),
-    /// The client was refused by an alert.
-    Lingers(Box<TlsHandshake>),
-    /// The server is asked.
-    Begins {
-        client: RelayEnd,
-        server: TcpStream,
-    },
-    /// The TLS handshake with the server is under way.
-    Greets {
-        client: RelayEnd,
-        server: Box<TlsHandshake>,
-    },
-    Spliced(StreamRelay<RelayEnd>),
-}
-
-/// The waker of a connection: queues its number for the thread, once until the thread has taken it.
-struct Nudge {
-    number: u64,
-    /// The number is queued, and the thread has not taken it. AcqRel on both sides: the check that follows sees all
-    /// changes before the wakeup.
-    named: AtomicBool,
-    to: Sender<u64>,
-}
-
-impl Nudge {
-    fn new(number: u64, to: &Sender<u64>) -> Arc<Nudge> {
-        Arc::new(Nudge {
-            number,
-            named: AtomicBool::new(false),
-            to: to.clone(),
-        })
-    }
-}
-
-impl Wake for Nudge {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if !self.named.swap(true, Ordering::AcqRel) {
-            // It fails if the thread has ended.
-            let _ = self.to.send(self.number);
-        }
-    }
-}
-
 impl RelayedConnections {
     /// Relays clients of `listener` to `to`, `max` at once.
     pub(super) fn new(
@@ -183,10 +134,11 @@ impl RelayedConnections {
         self.listener
             .set_waker(Some(Waker::from(Arc::clone(&listens))));
         self.accept();
+        let mut look_at = Instant::now() + LOOK;
         loop {
             match self.news.1.recv_timeout(LOOK) {
                 Ok(LISTENER) => {
-                    listens.named.store(false, Ordering::Release);
+                    listens.take();
                     self.accept();
                 }
                 Ok(number) => self.look_at(number),
@@ -201,8 +153,11 @@ impl RelayedConnections {
             {
                 self.accept();
             }
-            if stops(monitor).map_err(Error::io("hearing the monitor"))? {
-                return Ok(());
+            if now >= look_at {
+                look_at = now + LOOK;
+                if stops(monitor).map_err(Error::io("hearing the monitor"))? {
+                    return Ok(());
+                }
             }
         }
     }
@@ -227,16 +182,14 @@ impl RelayedConnections {
             Some(config) => self.shake_hands(client, number, config),
         };
         if let Some(state) = state {
-            let again = Arc::clone(&waker);
-            let progress = RelayProgress::begin(self.stack.now());
             let relayed = Relayed {
-                waker,
+                waker: Arc::clone(&waker),
                 state,
-                progress,
+                progress: RelayProgress::begin(self.stack.now()),
             };
             self.table.insert(number, relayed);
             // An event may have come before the waker was set.
-            again.wake();
+            waker.wake();
         }
     }
 
@@ -416,111 +369,26 @@ impl RelayedConnections {
 
     /// Checks the state of a connection.
     fn look_at(&mut self, number: u64) {
-        let Some(Relayed {
-            waker,
-            state,
-            progress,
-        }) = self.table.remove(&number)
-        else {
+        let Some(relayed) = self.table.remove(&number) else {
             return;
         };
-        waker.named.swap(false, Ordering::AcqRel);
-        let next = match state {
-            RelayState::Shakes(handshake) => self.go_on(handshake, &waker),
-            RelayState::Lingers(handshake) => linger(handshake, &waker),
+        let waker = &relayed.waker;
+        waker.take();
+        let next = match relayed.state {
+            RelayState::Shakes(handshake) => self.go_on(handshake, waker),
+            RelayState::Lingers(handshake) => linger(handshake, waker),
             RelayState::Begins { client, server } => self.begins(client, server, number),
             RelayState::Greets { client, server } => self.greet(client, server),
             spliced @ RelayState::Spliced(_) => Some(spliced),
         };
-        match next.and_then(|state| still_going(state, &waker)) {
+        match next.and_then(|state| still_going(state, waker)) {
             Some(state) => {
-                let relayed = Relayed {
-                    waker,
-                    state,
-                    progress,
-                };
-                self.table.insert(number, relayed);
+                self.table.insert(number, Relayed { state, ..relayed });
             }
             // There is room for a waiting client.
             None => self.accept(),
         }
     }
-}
-
-impl RelayState {
-    /// In the handshake with the client, or after one that failed.
-    fn is_with_client(&self) -> bool {
-        matches!(self, RelayState::Shakes(_) | RelayState::Lingers(_))
-    }
-
-    /// In the handshake with the server.
-    fn is_with_server(&self) -> bool {
-        matches!(self, RelayState::Greets { .. })
-    }
-
-    /// Ends it with a reset, at both sides.
-    fn abort(self) {
-        match self {
-            RelayState::Shakes(client) | RelayState::Lingers(client) => client.tcp().abort(),
-            RelayState::Greets { client, server } => {
-                abort(&client);
-                server.tcp().abort();
-            }
-            RelayState::Begins { client, server } => {
-                abort(&client);
-                server.abort();
-            }
-            RelayState::Spliced(relay) => {
-                let (client, server) = relay.into_ends();
-                abort(&client);
-                abort(&server);
-            }
-        }
-    }
-}
-
-/// Waits until a client that was refused closes the connection.
-fn linger(client: Box<TlsHandshake>, waker: &Arc<Nudge>) -> Option<RelayState> {
-    match drop_received(|max| Ok(client.tcp().recv_chain(max)?)).ok()? {
-        Lingering::Ended => return None,
-        Lingering::Waits => {}
-        Lingering::GoesOn => Arc::clone(waker).wake(),
-    }
-    Some(RelayState::Lingers(client))
-}
-
-/// The protocol that a client of TLS got, if one; none of a client without TLS.
-fn protocol_of(client: &RelayEnd) -> Option<Option<&[u8]>> {
-    match client {
-        RelayEnd::Tcp(_) => None,
-        RelayEnd::Tls(tls) => Some(tls.about().alpn.as_deref()),
-    }
-}
-
-/// Ends a connection with a reset.
-fn abort(end: &RelayEnd) {
-    match end {
-        RelayEnd::Tcp(tcp) => tcp.abort(),
-        RelayEnd::Tls(tls) => tls.abort(),
-    }
-}
-
-/// Whether a client's connection has failed.
-fn has_failed(client: &RelayEnd) -> bool {
-    match client {
-        RelayEnd::Tcp(tcp) => tcp.error().is_some(),
-        RelayEnd::Tls(tls) => tls.connection().error().is_some(),
-    }
-}
-
-/// The same connection, unless both its directions have ended.
-fn still_going(state: RelayState, waker: &Arc<Nudge>) -> Option<RelayState> {
-    if let RelayState::Spliced(relay) = &state {
-        let waker = Waker::from(Arc::clone(waker));
-        let ended = relay.poll_ended(&mut Context::from_waker(&waker));
-        return ended.is_pending().then_some(state);
-    }
-    Some(state)
 }
 
 /// Whether the other process says stop, or has ended.

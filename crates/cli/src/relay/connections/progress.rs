@@ -56,7 +56,7 @@ impl DirectionProgress {
 fn room_of(end: &RelayEnd) -> SendRoom {
     match end {
         RelayEnd::Tcp(tcp) => tcp.send_room(),
-        RelayEnd::Tls(tls) => tls.connection().send_room(),
+        RelayEnd::Tls(tls) => tls.send_room(),
     }
 }
 

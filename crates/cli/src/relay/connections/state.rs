@@ -1,0 +1,107 @@
+//! How far a relayed connection is, and what holds for each of its states.
+//!
+//! Locks: none.
+
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
+
+use mbuma::TcpStream;
+use mbuma::socket::{RelayEnd, StreamRelay, TlsHandshake};
+
+use super::nudge::Nudge;
+use crate::lingering::{Lingering, drop_received};
+
+/// How far it is.
+pub(super) enum RelayState {
+    /// The client's TLS handshake is under way.
+    Shakes(Box<TlsHandshake>),
+    /// The client was refused by an alert.
+    Lingers(Box<TlsHandshake>),
+    /// The server is asked.
+    Begins {
+        client: RelayEnd,
+        server: TcpStream,
+    },
+    /// The TLS handshake with the server is under way.
+    Greets {
+        client: RelayEnd,
+        server: Box<TlsHandshake>,
+    },
+    Spliced(StreamRelay<RelayEnd>),
+}
+
+impl RelayState {
+    /// In the handshake with the client, or after one that failed.
+    pub(super) fn is_with_client(&self) -> bool {
+        matches!(self, RelayState::Shakes(_) | RelayState::Lingers(_))
+    }
+
+    /// In the handshake with the server.
+    pub(super) fn is_with_server(&self) -> bool {
+        matches!(self, RelayState::Greets { .. })
+    }
+
+    /// Ends it with a reset, at both sides.
+    pub(super) fn abort(self) {
+        match self {
+            RelayState::Shakes(client) | RelayState::Lingers(client) => client.tcp().abort(),
+            RelayState::Greets { client, server } => {
+                abort(&client);
+                server.tcp().abort();
+            }
+            RelayState::Begins { client, server } => {
+                abort(&client);
+                server.abort();
+            }
+            RelayState::Spliced(relay) => {
+                let (client, server) = relay.into_ends();
+                abort(&client);
+                abort(&server);
+            }
+        }
+    }
+}
+
+/// Waits until a client that was refused closes the connection.
+pub(super) fn linger(client: Box<TlsHandshake>, waker: &Arc<Nudge>) -> Option<RelayState> {
+    match drop_received(|max| Ok(client.tcp().recv_chain(max)?)).ok()? {
+        Lingering::Ended => return None,
+        Lingering::Waits => {}
+        Lingering::GoesOn => Arc::clone(waker).wake(),
+    }
+    Some(RelayState::Lingers(client))
+}
+
+/// The protocol that a client of TLS got, if one; none of a client without TLS.
+pub(super) fn protocol_of(client: &RelayEnd) -> Option<Option<&[u8]>> {
+    match client {
+        RelayEnd::Tcp(_) => None,
+        RelayEnd::Tls(tls) => Some(tls.about().alpn.as_deref()),
+    }
+}
+
+/// Ends a connection with a reset.
+pub(super) fn abort(end: &RelayEnd) {
+    match end {
+        RelayEnd::Tcp(tcp) => tcp.abort(),
+        RelayEnd::Tls(tls) => tls.abort(),
+    }
+}
+
+/// Whether a client's connection has failed.
+pub(super) fn has_failed(client: &RelayEnd) -> bool {
+    match client {
+        RelayEnd::Tcp(tcp) => tcp.error().is_some(),
+        RelayEnd::Tls(tls) => tls.error().is_some(),
+    }
+}
+
+/// The same connection, unless both its directions have ended.
+pub(super) fn still_going(state: RelayState, waker: &Arc<Nudge>) -> Option<RelayState> {
+    if let RelayState::Spliced(relay) = &state {
+        let waker = Waker::from(Arc::clone(waker));
+        let ended = relay.poll_ended(&mut Context::from_waker(&waker));
+        return ended.is_pending().then_some(state);
+    }
+    Some(state)
+}

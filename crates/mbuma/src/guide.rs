@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | join two stacks in one process | [two stacks](#two-stacks-over-an-epair) | `examples/jails.rs` |
 //! | accept and open connections | [TCP](#tcp-client-and-server) | `examples/echo.rs`, on a TAP |
-//! | exchange datagrams | [UDP](#udp), [with groups](#groups) | `examples/lookup.rs`, a resolver |
+//! | exchange datagrams | [UDP](#udp), [with groups](#groups) | |
 //! | see packets and figures | [captures and figures](#captures-and-figures) | |
 //! | wait in tasks, not in threads | [futures and tokio](#futures-and-tokio) | |
 //! | carry IP packets: a VPN | [`device::tunnel`](crate::device::tunnel) | `examples/tunnel.rs` |

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::by_addr::IntoEndpoint;
+use super::endpoint::IntoEndpoint;
 use super::{Datagram, Incoming, Interceptor, RecvError, TcpListener, TcpStream, UdpSocket};
 use crate::error::{Error, SocketError};
 use crate::stack::Stack;

@@ -3,7 +3,8 @@
 //! Only methods called `.._blocking` block: they sleep until they can proceed or their time is over. Another thread
 //! must drive the stack.
 //!
-//! There are four ways to wait, which may be used on one socket at a time:
+//! There are four ways to wait, which may be used on one socket at a time; sockets of pings and ICMPv6 have the last
+//! one only:
 //!
 //! | | waits | woken |
 //! |---|---|---|
@@ -20,6 +21,7 @@
 mod attempt;
 mod by_addr;
 mod echo;
+mod endpoint;
 mod futures;
 mod icmp6;
 #[cfg(all(test, shuttle))]
@@ -38,8 +40,8 @@ mod tls_stream;
 pub(crate) mod tokio_io;
 mod udp;
 
-pub use by_addr::IntoEndpoint;
 pub use echo::{Echo, EchoSocket};
+pub use endpoint::IntoEndpoint;
 pub use icmp6::{Icmp6Datagram, Icmp6Socket};
 pub use send_file::{SealedFile, SendFile, SendFileError};
 pub use splice::{
@@ -51,7 +53,7 @@ pub use tcp_listener::{Incoming, Interceptor, Refusal, TcpListener};
 pub use tcp_stream::{SendClaim, SendRoom, TcpStream};
 #[cfg(feature = "tls")]
 pub use tls_stream::{HandshakeError, TlsHandshake};
-pub use tls_stream::{TlsAbout, TlsConnection, TlsStream};
+pub use tls_stream::{TlsAbout, TlsStream};
 pub use udp::{
     BindError, Datagram, GroupError, IntoPayload, RecvError, SendError, UdpError, UdpSocket,
 };

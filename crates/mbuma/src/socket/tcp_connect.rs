@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use super::SocketError;
-use super::by_addr::{IntoEndpoint, endpoint};
+use super::endpoint::{IntoEndpoint, endpoint};
 use super::tcp_stream::TcpStream;
 use crate::ifnet::Ifnet;
 use crate::inet::Ends;

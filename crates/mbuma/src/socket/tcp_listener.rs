@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use wire::{SeqNum, TcpFlags, TcpOptions};
 
-use super::by_addr::{IntoEndpoint, endpoint};
+use super::endpoint::{IntoEndpoint, endpoint};
 use super::tcp_stream::abort;
 use super::{SocketError, TcpStream};
 use crate::ifnet::IfIndex;

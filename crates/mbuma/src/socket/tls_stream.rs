@@ -10,7 +10,7 @@
 //! Locks: as [`TcpStream`].
 //! Sources: RFC 8446 5 and 6.1; sockets with TCP_TXTLS_ENABLE and TCP_RXTLS_ENABLE of FreeBSD.
 
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -94,12 +94,6 @@ impl TlsStream {
     fn with_session<R>(&self, f: impl FnOnce(&TlsSession) -> R) -> Option<R> {
         self.tcp.peek_at(|t| t.conn.tls().map(f))
     }
-
-    /// The connection below, apart from its data: addresses, state, options, its waker.
-    pub fn connection(&self) -> TlsConnection<'_> {
-        TlsConnection(&self.tcp)
-    }
-
     /// Sets the waker for any change.
     pub fn set_waker(&self, waker: Option<Waker>) {
         self.tcp.set_waker(waker);
@@ -219,54 +213,51 @@ impl TlsStream {
     }
 }
 
-/// The connection below a [`TlsStream`]: everything but its data.
-#[derive(Debug, Clone, Copy)]
-pub struct TlsConnection<'a>(&'a TcpStream);
-
-impl TlsConnection<'_> {
+/// The connection below: all but its data.
+impl TlsStream {
     /// Our end.
-    pub fn local_addr(self) -> std::net::SocketAddr {
-        self.0.local_addr()
+    pub fn local_addr(&self) -> SocketAddr {
+        self.tcp.local_addr()
     }
 
     /// The other end.
-    pub fn peer_addr(self) -> std::net::SocketAddr {
-        self.0.peer_addr()
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.tcp.peer_addr()
     }
 
     /// Figures about it. Bytes are those of records.
-    pub fn info(self) -> crate::tcp::TcpInfo {
-        self.0.info()
+    pub fn info(&self) -> crate::tcp::TcpInfo {
+        self.tcp.info()
     }
 
     /// See [`TcpStream::send_room`]. Bytes are those of records.
-    pub fn send_room(self) -> super::SendRoom {
-        self.0.send_room()
+    pub fn send_room(&self) -> super::SendRoom {
+        self.tcp.send_room()
     }
 
     /// Its state.
-    pub fn state(self) -> crate::tcp::State {
-        self.0.state()
+    pub fn state(&self) -> crate::tcp::State {
+        self.tcp.state()
     }
 
     /// Why it ended before its time, if it did.
-    pub fn error(self) -> Option<SocketError> {
-        self.0.error()
+    pub fn error(&self) -> Option<SocketError> {
+        self.tcp.error()
     }
 
     /// See [`TcpStream::set_nodelay`].
-    pub fn set_nodelay(self, on: bool) {
-        self.0.set_nodelay(on);
+    pub fn set_nodelay(&self, on: bool) {
+        self.tcp.set_nodelay(on);
     }
 
     /// See [`TcpStream::set_keepalive`].
-    pub fn set_keepalive(self, idle: Option<Duration>) {
-        self.0.set_keepalive(idle);
+    pub fn set_keepalive(&self, idle: Option<Duration>) {
+        self.tcp.set_keepalive(idle);
     }
 
     /// See [`TcpStream::set_buffers`].
-    pub fn set_buffers(self, send: usize, receive: usize) {
-        self.0.set_buffers(send, receive);
+    pub fn set_buffers(&self, send: usize, receive: usize) {
+        self.tcp.set_buffers(send, receive);
     }
 }
 

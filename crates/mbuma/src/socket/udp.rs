@@ -12,7 +12,7 @@ use std::time::Duration;
 use mbuf::Chain;
 use wire::{IpProto, UdpHeader};
 
-use super::by_addr::IntoEndpoint;
+use super::endpoint::IntoEndpoint;
 use crate::icmp;
 use crate::icmp::output::Original;
 use crate::ifnet::IfIndex;

@@ -176,7 +176,7 @@ fn the_keys_go_when_the_connection_is_done() {
         });
         drop(server);
         if let Some(client) = &client {
-            until(&wire, || client.connection().state() == State::TimeWait);
+            until(&wire, || client.state() == State::TimeWait);
         }
         drop(client);
         until(&wire, || Arc::strong_count(&count) == 1);

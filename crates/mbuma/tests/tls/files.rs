@@ -90,7 +90,7 @@ fn a_short_file_ends_the_connection_and_not_the_stream() {
     file.set_len(60_000).expect("our file");
     let failed = server.send_file(&mut job);
     assert!(matches!(failed, Err(SendFileError::Read(_))), "{failed:?}");
-    assert_eq!(server.connection().error(), Some(SocketError::Io));
+    assert_eq!(server.error(), Some(SocketError::Io));
     let mut ended = None;
     until(&wire, || {
         ended = client.recv_chain(usize::MAX).err();
@@ -133,7 +133,7 @@ fn random_ranges_arrive_through_a_full_buffer() {
         };
         let mut wire = Wire::with_window(60_000);
         let (client, server) = ours(&mut wire, client_config(&[]), server_config());
-        server.connection().set_buffers(50_000, 50_000);
+        server.set_buffers(50_000, 50_000);
         let range = start..start + len;
         let mut job = match n % 2 {
             0 => SendFile::sealed(sealed(&content), range),
@@ -164,7 +164,7 @@ fn a_file_that_changes_its_length_under_a_full_buffer_is_not_padded() {
     for to in [2 << 20, 400_000, 0] {
         let mut wire = Wire::with_window(60_000);
         let (client, server) = ours(&mut wire, client_config(&[]), server_config());
-        server.connection().set_buffers(50_000, 50_000);
+        server.set_buffers(50_000, 50_000);
         let file = Arc::new(memfd(&content));
         let mut job = SendFile::new(Arc::clone(&file), 0..1 << 20);
         let said = fill(&server, &mut job);
@@ -208,7 +208,7 @@ fn room_wakes_a_task_that_sends_a_file() {
     let content = pattern(1 << 20);
     let mut wire = Wire::with_window(60_000);
     let (client, server) = ours(&mut wire, client_config(&[]), server_config());
-    server.connection().set_buffers(50_000, 50_000);
+    server.set_buffers(50_000, 50_000);
     let mut job = SendFile::sealed(sealed(&content), 0..1 << 20);
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));

@@ -84,7 +84,7 @@ impl WebStream {
     pub(super) fn error(&self) -> Option<TlsError> {
         let error = match self {
             WebStream::Plain(tcp) => tcp.error(),
-            WebStream::Tls(tls) => tls.connection().error(),
+            WebStream::Tls(tls) => tls.error(),
         };
         error.map(TlsError::Socket)
     }
@@ -93,7 +93,7 @@ impl WebStream {
     pub(super) fn send_queue(&self) -> usize {
         match self {
             WebStream::Plain(tcp) => tcp.send_room().buffered,
-            WebStream::Tls(tls) => tls.connection().send_room().buffered,
+            WebStream::Tls(tls) => tls.send_room().buffered,
         }
     }
 
@@ -101,7 +101,7 @@ impl WebStream {
     pub(super) fn client(&self) -> IpAddr {
         match self {
             WebStream::Plain(tcp) => tcp.peer_addr().ip(),
-            WebStream::Tls(tls) => tls.connection().peer_addr().ip(),
+            WebStream::Tls(tls) => tls.peer_addr().ip(),
         }
     }
 
@@ -109,7 +109,7 @@ impl WebStream {
     pub(super) fn set_buffers(&self, send: usize, receive: usize) {
         match self {
             WebStream::Plain(tcp) => tcp.set_buffers(send, receive),
-            WebStream::Tls(tls) => tls.connection().set_buffers(send, receive),
+            WebStream::Tls(tls) => tls.set_buffers(send, receive),
         }
     }
 

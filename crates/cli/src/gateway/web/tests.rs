@@ -523,7 +523,7 @@ fn a_response_over_tls_waits_for_buffers_and_keeps_its_bytes() {
         let (mut progress, mut got) = (None, Vec::new());
         let limit = bench.clock.now() + Duration::from_secs(60);
         while progress != Some(SendProgress::All) || (got.len() as u64) < sending.sent() {
-            let (info, error) = (client.connection().info(), served.error());
+            let (info, error) = (client.info(), served.error());
             let (sent, now) = (sending.sent(), bench.clock.now());
             assert!(
                 now < limit,

@@ -47,6 +47,7 @@ static CLASS: LockClass = LockClass::new("giant", order::GIANT);
 /// drop(giant.enter_component(&new));
 /// assert_eq!((old.entered(), new.entered()), (1, 0));
 /// ```
+#[doc(alias = "ADAPTIVE_GIANT")]
 #[doc(alias = "NET_LOCK_GIANT")]
 pub struct Giant {
     /// Whether the whole stack runs under it. Every thread reads it, so it is not on the cache line

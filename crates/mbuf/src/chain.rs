@@ -36,6 +36,7 @@ mod unshare;
 ///
 /// `S` restricts the mbufs: [`Mapped`] by default, so that every byte can be read;
 /// [`Mixed`](crate::Mixed) where some are pages that need not be mapped.
+#[doc(alias = "m_freem")]
 #[doc(alias = "mchain")]
 pub struct Chain<S: Storage = Mapped> {
     head: Option<Mbuf>,
@@ -99,6 +100,7 @@ impl Chain {
     }
 
     /// The pieces in order.
+    #[doc(alias = "m_apply")]
     pub fn segments(&self) -> Segments<'_> {
         Segments::new(self.head.as_ref(), 0, self.len)
     }
@@ -240,6 +242,8 @@ impl<S: Storage> Chain<S> {
     /// [`NoBufs`]: the pool has no mbuf or cluster left.
     // The usual range lies in one mbuf, and each sent segment needs it: inlined, so that the
     // resulting chain is not written to memory and read back.
+    #[doc(alias = "m_extref")]
+    #[doc(alias = "MCLADDREFERENCE")]
     #[doc(alias = "m_copym")]
     #[inline(always)]
     #[track_caller]

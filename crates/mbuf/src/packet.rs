@@ -36,6 +36,8 @@ mod unshare;
 ///
 /// `S` is the kind of its mbufs, as for a [`Chain`]. The first is never pages: headers are written
 /// and read there.
+#[doc(alias = "m_freem")]
+#[doc(alias = "m_extfree")]
 #[doc(alias = "mbuf")]
 pub struct Packet<S: Storage = Mapped>(Mbuf, PhantomData<S>);
 
@@ -101,6 +103,7 @@ impl Packet {
     ///
     /// # Errors
     /// [`NoBufs`]: the pool has no mbuf or cluster left.
+    #[doc(alias = "m_uiotombuf")]
     #[doc(alias = "m_devget")]
     #[track_caller]
     pub fn from_slice(pool: &MbufPool, bytes: &[u8], lead: usize) -> Result<Self, NoBufs> {

@@ -314,6 +314,7 @@ impl MbufPool {
     }
 
     /// Gives cached and free memory back to the system.
+    #[doc(alias = "mb_reclaim")]
     pub fn drain(&self) {
         // Packets first: this frees the clusters that they held.
         self.0.drain();

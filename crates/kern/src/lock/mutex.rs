@@ -16,6 +16,7 @@ use crate::witness::Held;
 
 /// Mutual exclusion around a `T`, which begins 16 bytes behind the mutex: the lock and the first
 /// fields are in one cache line.
+#[doc(alias = "ADAPTIVE_MUTEXES")]
 #[doc(alias = "mtx")]
 #[repr(C)]
 pub struct Mutex<T: ?Sized> {

@@ -82,6 +82,8 @@ impl Dispatch {
 pub struct NetisrConfig {
     /// Each protocol's policy at first; [`Stack::set_dispatch`](crate::Stack::set_dispatch) changes it.
     /// Default [`Dispatch::Direct`].
+    #[doc(alias = "net.isr.direct")]
+    #[doc(alias = "net.isr.enable")]
     #[doc(alias = "net.isr.dispatch")]
     pub dispatch: Dispatch,
     /// Packets of one protocol at most that wait for one CPU or that it has taken in one step. There should be room for

@@ -164,6 +164,7 @@ impl From<SpliceError> for io::Error {
 }
 
 /// A splice (SO_SPLICE, seed 000). Dropping it stops the splice.
+#[doc(alias = "somove")]
 #[must_use = "dropping it stops the splice"]
 pub struct Splice {
     link: Arc<Link>,

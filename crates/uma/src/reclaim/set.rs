@@ -228,6 +228,7 @@ impl ReclaimSet {
     }
 
     /// Gives back all that no live item needs, at once: when the system is short of memory.
+    #[doc(alias = "uma_reclaim")]
     pub fn drain(&mut self) -> Purged {
         let mut purged = Purged::default();
         for keg in self.drain_caches() {

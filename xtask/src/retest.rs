@@ -34,14 +34,18 @@ pub(crate) fn run(vars: Vars<'_>) -> bool {
         eprintln!("{} programs of the name {REAL_TIME}", real.len());
         return false;
     };
-    thread::scope(|scope| {
+    let (first, (rest, mut failed)) = thread::scope(|scope| {
         let rest = scope.spawn(|| run_rest(&rest, vars));
-        let passed = run_twice(real, real.command(), Shown::AsItComes, vars);
-        let mut failed = rest.join().expect("it does not panic");
-        failed.extend((!passed).then(|| REAL_TIME.to_owned()));
-        failed.iter().for_each(|name| println!("== FAILED: {name}"));
-        failed.is_empty()
-    })
+        let first = run_once(real, real.command(), Shown::AsItComes, vars);
+        (first, rest.join().expect("it does not panic"))
+    });
+    for (program, first) in rest.into_iter().chain([(real, first)]) {
+        if !first.passes(program, vars) {
+            failed.push(program.name.clone());
+        }
+    }
+    failed.iter().for_each(|name| println!("== FAILED: {name}"));
+    failed.is_empty()
 }
 
 /// Runs a crate's test programs, all or those of these names.
@@ -57,13 +61,16 @@ pub(crate) fn run_package(package: &str, names: &[&str], vars: Vars<'_>) -> bool
         eprintln!("{} programs of {package}", found.len());
         return false;
     }
-    found
-        .iter()
-        .all(|program| run_twice(program, program.command(), Shown::AtItsEnd, vars))
+    found.iter().all(|program| {
+        run_once(program, program.command(), Shown::AtItsEnd, vars).passes(program, vars)
+    })
 }
 
-/// Programs that run beside those: all others, and examples in documentation.
-fn run_rest(programs: &[Program], vars: Vars<'_>) -> Vec<String> {
+/// Runs other programs beside that one, and examples in documentation. Returns their first runs, and what else failed.
+fn run_rest<'a>(
+    programs: &'a [Program],
+    vars: Vars<'_>,
+) -> (Vec<(&'a Program, FirstRun)>, Vec<String>) {
     let left = Mutex::new(programs.iter());
     let next = || left.lock().expect("no thread panics in `next`").next();
     let run_left = || {
@@ -75,25 +82,19 @@ fn run_rest(programs: &[Program], vars: Vars<'_>) -> Vec<String> {
         runs
     };
     // Two at a time, because some programs have one test that runs for long, or tests that wait.
-    let mut runs = thread::scope(|scope| {
+    let runs = thread::scope(|scope| {
         let other = scope.spawn(run_left);
         let mut runs = run_left();
         runs.extend(other.join().expect("it does not panic"));
         runs
     });
-    runs.retain(|(program, first)| !first.passes(program, vars));
-    let mut failed: Vec<_> = runs
-        .iter()
-        .map(|(program, _)| program.name.clone())
-        .collect();
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut examples = Command::new(cargo);
     examples.args(["test", "-q", "--doc"]).args(programs::WITH);
     let name = "examples in documentation";
-    if !run_and_keep(name, &mut examples, Shown::AtItsEnd, vars).is_some_and(|(ok, _)| ok) {
-        failed.push(name.into());
-    }
-    failed
+    let passed = run_and_keep(name, &mut examples, Shown::AtItsEnd, vars);
+    let failed = passed.is_none_or(|(ok, _)| !ok).then(|| name.to_owned());
+    (runs, failed.into_iter().collect())
 }
 
 /// The time at which a program's output is printed.
@@ -102,11 +103,6 @@ enum Shown {
     AsItComes,
     /// At its end, without output of other programs in between.
     AtItsEnd,
-}
-
-/// Runs a program by this command, and those of its tests that fail once more.
-fn run_twice(program: &Program, first: Command, shown: Shown, vars: Vars<'_>) -> bool {
-    run_once(program, first, shown, vars).passes(program, vars)
 }
 
 /// The end of a program's first run.

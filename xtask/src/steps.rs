@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::panic;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
@@ -125,16 +126,17 @@ fn lower_priority() {
             .args(["-n", "15", "-p"])
             .arg(id)
             .stdout(Stdio::null())
+            .stderr(Stdio::null())
             .status();
     }
 }
 
 impl Step {
-    /// Runs it, and prints the result.
+    /// Runs it, and prints the result. A step that panics has failed.
     fn run(&self) -> bool {
         println!("== {}", self.name);
         let start = Instant::now();
-        let ok = (self.run)();
+        let ok = panic::catch_unwind(self.run).unwrap_or(false);
         let result = if ok { "ok" } else { "FAILED" };
         println!("== {}: {result} in {:.0?}", self.name, start.elapsed());
         ok
@@ -288,7 +290,7 @@ fn uma() -> bool {
 /// The arguments that choose all test programs of a crate, but that of its library.
 fn tests_of(package: &str) -> Vec<String> {
     let files = fs::read_dir(format!("crates/{package}/tests")).expect("the crate has tests");
-    let paths = files.flatten().map(|file| file.path());
+    let paths = files.map(|file| file.expect("the directory can be read").path());
     let sources = paths.filter(|path| path.extension().is_some_and(|end| end == "rs"));
     let name = |path: PathBuf| Some(format!("--test {}", path.file_stem()?.to_str()?));
     sources.filter_map(name).collect()

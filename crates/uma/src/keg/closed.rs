@@ -35,7 +35,7 @@
 //! its items is back: near its limit it works as a plain allocator under a lock.
 //!
 //! `models/limit.rs` and `models/sleep.rs` check these claims in every order of two threads,
-//! `models/crowd.rs` in random orders of four, `tests/closing.rs` on the machine.
+//! `models/crowd.rs` in random orders of four, `tests/zones/closing.rs` on the machine.
 //!
 //! Invariants: a keg is closed and opened with its members locked, so that all its zones agree. It must not open
 //! while it has a sleeper, a callback, or items in transit. Hooks and callbacks run without a lock.

@@ -1,9 +1,7 @@
 //! Many threads on one zone: breaks when an item has two owners, or is lost, on its way through
 //! caches, depot and slabs.
 
-mod common;
-
-use common::{Dice, Item, assert_balance, builder, free, pin, read, write, zone};
+use crate::common::{Dice, Item, assert_balance, builder, free, pin, read, write, zone};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;

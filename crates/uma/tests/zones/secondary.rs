@@ -1,9 +1,7 @@
 //! Secondary zones, as the packets of a network stack use them: breaks when two zones on one keg
 //! disagree about a limit, an item misses a hook, or one zone's end harms the other.
 
-mod common;
-
-use common::{assert_balance, builder, free, pin, read, write, zone};
+use crate::common::{assert_balance, builder, free, pin, read, write, zone};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use core::time::Duration;

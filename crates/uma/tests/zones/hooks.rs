@@ -1,9 +1,7 @@
 //! Hooks that fail at the n-th call, for every n: breaks when a failure leaks an item, runs a
 //! hook too often or not at all, or upsets a count.
 
-mod common;
-
-use common::{assert_balance, builder, free};
+use crate::common::{assert_balance, builder, free};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use std::collections::HashMap;
@@ -59,7 +57,7 @@ impl Hooks for Watch {
                 return Err(HookFailed);
             }
         }
-        common::write(item, 0x1417);
+        crate::common::write(item, 0x1417);
         self.go(item, None, Some(Stage::Cached));
         Ok(())
     }
@@ -67,7 +65,7 @@ impl Hooks for Watch {
     unsafe fn fini(&self, item: NonNull<u8>) {
         kern::witness::assert_none("fini hook");
         assert_eq!(
-            common::read(item),
+            crate::common::read(item),
             0x1417,
             "the data of init did not survive"
         );
@@ -84,7 +82,7 @@ impl Hooks for Watch {
             }
         }
         assert_eq!(
-            common::read(item),
+            crate::common::read(item),
             0x1417,
             "the data of init did not survive"
         );

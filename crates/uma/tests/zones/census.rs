@@ -1,9 +1,7 @@
 //! Samples and the census made of them: breaks when a holder is not named, a sampled item is not
 //! an item like any other, or a misuse of one passes.
 
-mod common;
-
-use common::{Dice, Item, assert_balance, builder, free, layout, pin, read, write};
+use crate::common::{Dice, Item, assert_balance, builder, free, layout, pin, read, write};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
@@ -432,7 +430,7 @@ fn a_census_is_readable() {
         "{json}"
     );
     assert!(
-        json.contains("\"thread\":\"a_census_is_readable\""),
+        json.contains("\"thread\":\"census::a_census_is_readable\""),
         "{json}"
     );
     others.into_iter().for_each(|item| free(&zone, item));

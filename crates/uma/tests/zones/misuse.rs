@@ -3,9 +3,7 @@
 // A panic inside a free leaks memory, which the sanitizer need not report.
 #![cfg(all(debug_assertions, not(uma_asan)))]
 
-mod common;
-
-use common::{builder, free, zone};
+use crate::common::{builder, free, zone};
 
 #[test]
 #[should_panic(expected = "double free")]

@@ -1,9 +1,7 @@
 //! Cache-only zones: breaks when an imported item is lost, released twice, or refused while there
 //! is one.
 
-mod common;
-
-use common::{Item, free};
+use crate::common::{Item, free};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -176,7 +174,7 @@ fn an_allocation_waits_for_items_in_transit() {
         for n in 0..THREADS {
             let zone = &zone;
             scope.spawn(move || {
-                common::pin(n);
+                crate::common::pin(n);
                 for i in 0..if cfg!(miri) { 50 } else { 5000 } {
                     let items = [zone.alloc(), zone.alloc()];
                     for item in items {

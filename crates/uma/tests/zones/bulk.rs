@@ -1,9 +1,7 @@
 //! Several items at once: breaks when a batch loses one, lets a foreign one in, or leaves the CPU's
 //! own buckets where these could serve it.
 
-mod common;
-
-use common::{assert_balance, builder, free};
+use crate::common::{assert_balance, builder, free};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use uma::RawZone;
@@ -28,7 +26,7 @@ fn a_batch_across_two_buckets_stays_with_its_cpu() {
     // of the batches below would go the slow way, and come back by it.
     const BUCKET_ITEMS: usize = 16;
     const BATCH: usize = 12;
-    common::pin(0);
+    crate::common::pin(0);
     let zone = builder(256, 64).bucket_items(BUCKET_ITEMS).sample_every(0);
     let zone = zone.build().expect("there is address space");
     for held in 0..3 * BUCKET_ITEMS {
@@ -72,7 +70,7 @@ fn items_anywhere_in_the_range_are_known() {
 #[test]
 fn an_empty_batch_is_not_counted() {
     // Breaks when a batch of none is counted, or goes the slow way.
-    let zone = common::zone(256, 64);
+    let zone = crate::common::zone(256, 64);
     free_bulk(&zone, &alloc_bulk(&zone, 0));
     assert_eq!((zone.stats().misses, zone.stats().requests), (0, 0));
     assert_balance(&zone);
@@ -84,7 +82,7 @@ fn an_empty_batch_is_not_counted() {
 #[should_panic(expected = "foreign free")]
 fn a_foreign_item_in_a_batch_is_caught() {
     // Breaks when one item of another zone gets into the caches among many of ours.
-    let (here, there) = (common::zone(256, 64), common::zone(256, 64));
+    let (here, there) = (crate::common::zone(256, 64), crate::common::zone(256, 64));
     let mut items = alloc_bulk(&here, 9);
     items[4] = there.alloc().expect("there is one");
     free_bulk(&here, &items);

@@ -1,9 +1,7 @@
 //! Object zones: breaks when an object is built or dropped once too often, or not at all, or when
 //! its owner finds it in another state than it was left in.
 
-mod common;
-
-use common::Dice;
+use crate::common::Dice;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 use std::thread;

@@ -2,9 +2,7 @@
 //!
 //! After a lost wakeup a sleeper's timeout ends, or the test does not end.
 
-mod common;
-
-use common::{Dice, Item, assert_balance, builder, free, pin};
+use crate::common::{Dice, Item, assert_balance, builder, free, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;

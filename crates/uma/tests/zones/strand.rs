@@ -4,9 +4,7 @@
 //!
 //! Breaks as odp#194 did, where a pool of 32 refused while another CPU's cache held items.
 
-mod common;
-
-use common::{Dice, Item, builder, pin, read, write};
+use crate::common::{Dice, Item, builder, pin, read, write};
 use core::mem::MaybeUninit;
 use core::ops::{Range, RangeInclusive};
 use core::ptr::NonNull;
@@ -277,7 +275,7 @@ impl<H: Hooks> World<H> {
             } else {
                 items
                     .iter()
-                    .for_each(|&item| common::free(&self.zones[z], item));
+                    .for_each(|&item| crate::common::free(&self.zones[z], item));
             }
         }
         self.claimed.fetch_sub(mine.len(), Ordering::SeqCst);
@@ -393,7 +391,9 @@ fn an_allocation_reaches_the_other_cpus_cache() {
             scope.spawn(|| {
                 pin(1);
                 for items in from {
-                    items.iter().for_each(|item| common::free(&zone, item.0));
+                    items
+                        .iter()
+                        .for_each(|item| crate::common::free(&zone, item.0));
                 }
             });
             pin(0);
@@ -423,7 +423,9 @@ fn a_zone_that_ends_gives_its_items_to_the_others() {
             let master = builder(256, 8).backend(backend).limit(8).build().unwrap();
             let second = master.secondary("second").backend(backend).build().unwrap();
             let items: Vec<_> = (0..8).map(|_| second.alloc().unwrap()).collect();
-            items.iter().for_each(|&item| common::free(&second, item));
+            items
+                .iter()
+                .for_each(|&item| crate::common::free(&second, item));
             let begin = std::sync::Barrier::new(2);
             thread::scope(|scope| {
                 scope.spawn(|| {
@@ -434,9 +436,9 @@ fn a_zone_that_ends_gives_its_items_to_the_others() {
                 pin(0);
                 begin.wait();
                 let item = master.alloc().expect("eight items are free");
-                common::free(&master, item);
+                crate::common::free(&master, item);
             });
-            common::assert_balance(&master);
+            crate::common::assert_balance(&master);
         }
     }
 }

@@ -2,9 +2,7 @@
 
 #![cfg(not(miri))]
 
-mod common;
-
-use common::{Dice, Item, assert_balance, builder, free, pin, zone};
+use crate::common::{Dice, Item, assert_balance, builder, free, pin, zone};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use uma::{AllocError, RawZone};

@@ -3,9 +3,7 @@
 
 #![cfg(feature = "invariants")]
 
-mod common;
-
-use common::{assert_balance, builder, free, zone};
+use crate::common::{assert_balance, builder, free, zone};
 use core::ptr::NonNull;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -52,12 +50,12 @@ struct Init;
 
 impl Hooks for Init {
     unsafe fn init(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
-        common::write(item, 7);
+        crate::common::write(item, 7);
         Ok(())
     }
 
     unsafe fn ctor(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
-        assert_eq!(common::read(item), 7, "the data of init was trashed");
+        assert_eq!(crate::common::read(item), 7, "the data of init was trashed");
         Ok(())
     }
 }
@@ -189,7 +187,7 @@ fn a_double_free_is_found_however_late() {
         items.into_iter().for_each(|item| free(&zone, item));
         zone.drain();
     }
-    let late = common::Item(item);
+    let late = crate::common::Item(item);
     let other = zone.clone();
     let elsewhere = thread::spawn(move || {
         let late = late;

@@ -3,9 +3,7 @@
 //! Each scenario runs with the n-th call of one kind panicking, for every kind and every n, until a run has fewer
 //! calls. Then all must be as before: nothing live or cached, as many frees as requests, as many `fini` as `init`.
 
-mod common;
-
-use common::{assert_balance, builder, free};
+use crate::common::{assert_balance, builder, free};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

@@ -1,9 +1,7 @@
 //! Random use against a model that is a map: breaks when items overlap, move, lose their
 //! content or alignment, or when a count is wrong.
 
-mod common;
-
-use common::{assert_balance, builder, free, read, write};
+use crate::common::{assert_balance, builder, free, read, write};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;

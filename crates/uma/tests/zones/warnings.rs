@@ -1,8 +1,6 @@
 //! Warnings: breaks when an owner gets none, gets one too often, or gets it while a lock is held.
 
-mod common;
-
-use common::{builder, free};
+use crate::common::{builder, free};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use uma::{AllocError, RawZone, Warning, WarningKind, ZoneBuilder};

@@ -1,7 +1,5 @@
 //! Typed zones: breaks when a value is not dropped exactly once, or its zone goes before it.
 
-mod common;
-
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use uma::{AllocError, RawZone, Zone, ZoneError};
@@ -27,7 +25,7 @@ fn values_are_dropped_once() {
     drop(a);
     std::thread::spawn(move || drop(b)).join().unwrap();
     assert_eq!(drops.load(Ordering::Relaxed), 3);
-    common::assert_balance(zone.raw());
+    crate::common::assert_balance(zone.raw());
 }
 
 #[test]
@@ -43,7 +41,7 @@ fn a_value_that_panics_in_drop_frees_its_item() {
     let bomb = zone.alloc(Bomb).unwrap();
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(bomb)));
     assert!(result.is_err());
-    common::assert_balance(zone.raw());
+    crate::common::assert_balance(zone.raw());
 }
 
 #[test]
@@ -76,14 +74,14 @@ fn types_of_any_size_and_alignment_fit() {
         assert_eq!((&raw const **page).addr() % 4096, 0);
     }
     drop(kept);
-    common::assert_balance(units.raw());
-    common::assert_balance(pages.raw());
+    crate::common::assert_balance(units.raw());
+    crate::common::assert_balance(pages.raw());
 }
 
 #[test]
 fn zones_of_impossible_layouts_are_refused() {
     // Breaks when a zone is made whose first allocation would have to fail or misalign.
-    let build = |size, align| RawZone::builder("odd", common::layout(size, align)).build();
+    let build = |size, align| RawZone::builder("odd", crate::common::layout(size, align)).build();
     assert_eq!(build(2 << 20, 8).unwrap_err(), ZoneError::TooBig);
     assert_eq!(build(8, 128 << 10).unwrap_err(), ZoneError::Align);
 }
@@ -92,7 +90,7 @@ fn zones_of_impossible_layouts_are_refused() {
 fn a_small_reservation_holds_what_it_can() {
     // Breaks when a reservation below one slab, or no multiple of one, is refused or overrun.
     for reserve in [0, 1, 64 << 10, 200_000] {
-        let zone = common::builder(2048, 2048)
+        let zone = crate::common::builder(2048, 2048)
             .reserve_bytes(reserve)
             .build()
             .unwrap();
@@ -105,7 +103,9 @@ fn a_small_reservation_holds_what_it_can() {
         };
         assert_eq!(error, AllocError::NoMemory);
         assert_eq!(items.len(), (reserve >> 16).max(1) * 32);
-        items.into_iter().for_each(|item| common::free(&zone, item));
-        common::assert_balance(&zone);
+        items
+            .into_iter()
+            .for_each(|item| crate::common::free(&zone, item));
+        crate::common::assert_balance(&zone);
     }
 }

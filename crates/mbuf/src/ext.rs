@@ -15,7 +15,7 @@
 //! bytes, since their owner may show them elsewhere.
 //!
 //! The tests in `models/refs.rs` check the counting, those in `models/` references to real
-//! clusters under random and under all orders of threads, `tests/threads.rs` real threads.
+//! clusters under random and under all orders of threads, `tests/packets/threads.rs` real threads.
 //!
 //! Sources: seed 000 (shared clusters), seed 004 section 5.4 (counts beside clusters).
 

@@ -92,7 +92,7 @@ const LINUX_TLS: &[Clause] = &[
 #[rustfmt::skip]
 const FAULTS: &[Clause] = &[
     ("SA-26:26: decrypted in place", UNIT, "opening_never_writes_to_received_bytes"),
-    ("SA-26:93, SA-10:07", "mbuf/tests/read_only.rs", "lent_storage_is_read_only_behind_each_operation"),
+    ("SA-26:93, SA-10:07", "mbuf/tests/packets/read_only.rs", "lent_storage_is_read_only_behind_each_operation"),
     ("Tempesta #1217: encrypted in place", UNIT, "sealing_never_writes_to_its_source"),
     ("SA-26:67: search of the inner type", UNIT, "padding_is_taken_off"),
     ("SA-26:46: index over empty mbufs", OTHERS, "pieces_without_bytes_are_no_pieces_of_a_record"),

@@ -1,9 +1,7 @@
 //! The memory that a chain pins stays in proportion to its bytes.
 
-mod common;
-
-use common::shapes::{build, chains, shapes};
-use common::{Built, Kind, balanced, check_chain, pattern, pool_of, sized};
+use crate::common::shapes::{build, chains, shapes};
+use crate::common::{Built, Kind, balanced, check_chain, pattern, pool_of, sized};
 use mbuf::{Chain, ClusterSize, Live, MSIZE, MbufPool, PINNED_PER_BYTE_MAX, Packet};
 use proptest::prelude::*;
 

@@ -1,10 +1,8 @@
 //! Every operation at every offset of every chain of up to three small mbufs: empty ones, internal
 //! ones, clusters, shared clusters, lent storage. Boundaries are where cutting goes wrong.
 
-mod common;
-
-use common::shapes::{chains, packets};
-use common::{balanced, check_chain, check_packet, pattern};
+use crate::common::shapes::{chains, packets};
+use crate::common::{balanced, check_chain, check_packet, pattern};
 use mbuf::{Chain, ClusterSize, MHLEN, Packet, PullupError, WriteError};
 
 const K2: ClusterSize = ClusterSize::K2;

@@ -4,9 +4,7 @@
 // Makes hundreds of pools, which cost Miri a second each; the model covers small pools there.
 #![cfg(not(miri))]
 
-mod common;
-
-use common::{Built, Kind, check_chain, check_packet, pattern, pool_of};
+use crate::common::{Built, Kind, check_chain, check_packet, pattern, pool_of};
 use mbuf::{
     Chain, ClusterSize, CollapseError, Live, MbufPool, NoBufs, Packet, PullupError, Scatter,
 };

@@ -1,15 +1,11 @@
 //! Page-list mbufs: every alignment, every cut, every kind of source.
 
-mod common;
-#[path = "common/pages.rs"]
-mod pages;
-
-use common::{balanced, pattern, pool_of, sized};
+use crate::common::{balanced, pattern, pool_of, sized};
+use crate::pages::{Shown, VecPages, check_mixed, gathered};
 use mbuf::{
     Chain, ExtPgs, ExtPgsError, Live, MapError, MbufPool, Mixed, OwnedPages, PAGE_SIZE, PAGES_MAX,
     Packet, Pages, Piece, RECORD_HEADER_MAX, RECORD_TRAILER_MAX, RecordTooLong,
 };
-use pages::{Shown, VecPages, check_mixed, gathered};
 
 /// A TLS record's payload.
 const RECORD: usize = 16 << 10;

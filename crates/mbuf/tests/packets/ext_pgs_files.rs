@@ -1,13 +1,9 @@
 //! Pages of files and of sealed memfds, whose ends may move. Miri knows neither.
 #![cfg(not(miri))]
 
-mod common;
-#[path = "common/pages.rs"]
-mod pages;
-
-use common::{balanced, pattern};
+use crate::common::{balanced, pattern};
+use crate::pages::check_mixed;
 use mbuf::{Chain, FilePages, MapError, MemfdPages, PAGE_SIZE, PageSource, Pages};
-use pages::check_mixed;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -1,11 +1,9 @@
 //! Cursors, readers, writers, and the way to `Bytes` and back.
 
-mod common;
-
 use std::io::{BufRead, Read, Seek, SeekFrom, Write};
 
+use crate::common::{Built, Kind, balanced, pattern, pool_of};
 use bytes::{Buf, BufMut, Bytes};
-use common::{Built, Kind, balanced, pattern, pool_of};
 use mbuf::{Chain, ClusterSize, Live, MbufPool, Packet, WriteError};
 use proptest::prelude::*;
 
@@ -119,7 +117,7 @@ proptest! {
                 built.bytes.extend(bytes);
             }
             drop(writer);
-            common::check_chain(&built.chain, &built.bytes);
+            crate::common::check_chain(&built.chain, &built.bytes);
             built.check_keepers();
         });
     }

@@ -1,9 +1,7 @@
 //! An owner of lent storage whose drop panics: the chain or packet that dropped it must be whole when the
 //! panic is caught.
 
-mod common;
-
-use common::{balanced, check_chain, check_packet};
+use crate::common::{balanced, check_chain, check_packet};
 use mbuf::{Chain, MbufPool, Packet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,12 +1,10 @@
 //! The packet zone: an mbuf and its cluster in one pop, together for as long as no other mbuf shows
 //! the cluster, and never at the expense of allocations of one of the two alone.
 
-mod common;
-
 use std::sync::mpsc;
 use std::thread;
 
-use common::{balanced, pattern, pool_of, sized};
+use crate::common::{balanced, pattern, pool_of, sized};
 use mbuf::{Chain, ClusterSize, Live, MBUFS_RESERVED, MSIZE, MbufPool, NoBufs, Packet};
 
 const K2: ClusterSize = ClusterSize::K2;

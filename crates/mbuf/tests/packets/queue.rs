@@ -1,8 +1,6 @@
 //! The queue that is taken whole.
 
-mod common;
-
-use common::{balanced, sized};
+use crate::common::{balanced, sized};
 use mbuf::{MbufPool, Mbufq, Packet};
 
 fn numbered(pool: &MbufPool, n: u32) -> Packet {

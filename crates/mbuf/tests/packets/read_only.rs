@@ -2,11 +2,9 @@
 //! a duplicate lost its read-only flag (FreeBSD SA-10:07, CVE-2010-2693), and a removal of urgent data wrote into such
 //! storage (SA-26:93, CVE-2026-127748).
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{balanced, pattern};
+use crate::common::{balanced, pattern};
 use mbuf::{Chain, ClusterSize, MbufPool, NoBufs, Packet, WriteError};
 
 /// The owner of lent bytes, as a program or the page cache is.

@@ -1,10 +1,8 @@
 //! Operations that move a packet's bytes without changing them: contiguous in the middle, writable,
 //! in fewer mbufs. At every offset of packets and chains of every shape.
 
-mod common;
-
-use common::shapes::{build, chains, packets, shapes};
-use common::{Built, Kind, balanced, check_chain, check_packet, pattern, sized};
+use crate::common::shapes::{build, chains, packets, shapes};
+use crate::common::{Built, Kind, balanced, check_chain, check_packet, pattern, sized};
 use mbuf::{Chain, ClusterSize, CollapseError, MHLEN, MSIZE, MbufPool, Packet, PullupError};
 use proptest::prelude::*;
 

@@ -1,11 +1,9 @@
 //! Tags: found by type, moved with the header, copied with the packet, dropped once.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use common::{balanced, pool_of};
+use crate::common::{balanced, pool_of};
 use mbuf::{Chain, ClusterSize, Live, Packet};
 
 #[derive(Debug, Clone, Copy, PartialEq)]

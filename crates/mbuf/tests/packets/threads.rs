@@ -1,14 +1,12 @@
 //! Clusters that two threads share: each drops its part at any time, and the thread with the last
 //! reference may write it.
 
-mod common;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use common::{balanced, sized};
+use crate::common::{balanced, sized};
 use mbuf::{Chain, ClusterSize, Live, MbufPool, Mbufq, Packet, Scatter, Segments};
 
 const ROUNDS: usize = sized(20_000, 30);
@@ -56,7 +54,7 @@ fn two_halves_of_a_cluster_go_at_once() {
 fn two_threads_share_the_same_packet_and_their_own() {
     // Breaks if the count of a cluster is lost in a race of sharers and droppers.
     balanced(|pool| {
-        let bytes = common::pattern(3, 3000);
+        let bytes = crate::common::pattern(3, 3000);
         let mut packet = Packet::from_slice(pool, &bytes, 0).expect("the pool is large");
         let work = |own: &mut Chain, same: &mut Chain| {
             let mut kept = Vec::new();
@@ -147,7 +145,7 @@ fn lent_storage_goes_once() {
 fn no_allocation_fails_while_a_cluster_is_free() {
     // Breaks if an allocation misses a free cluster in a free packet, in another CPU's cache, or on its way in another
     // thread.
-    let pool = common::pool_of(1000, USERS * ClusterSize::K2.bytes());
+    let pool = crate::common::pool_of(1000, USERS * ClusterSize::K2.bytes());
     let users_left = AtomicUsize::new(USERS);
     thread::scope(|s| {
         for user in 0..USERS {

@@ -38,10 +38,10 @@ cargo xtask COMMAND
   storm        its sections interrupted on purpose, and unannounced as a control
 
   shuttle      larger hand-off protocols, in random orders
-
-  readme       the commands that the README promises, as it promises them
   loom         hand-off protocols, every interleaving
   witness-cost WITNESS takes no instruction in release builds
+
+  readme       the commands that the README promises, as it promises them
 
 Not part of ci:
 

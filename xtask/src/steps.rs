@@ -27,8 +27,9 @@ enum Lane {
     First,
     /// Has tests of real processes: the lanes below have a lower priority.
     Tests,
-    Shuttle,
-    Loom,
+    Models,
+    /// One thread links the release build, for longer than any other step.
+    Release,
 }
 
 /// The packages with a library that programs build on.
@@ -69,13 +70,12 @@ pub(crate) fn all() -> Vec<Step> {
         step(Lane::Tests, "giant", giant),
         step(Lane::Tests, "uma", uma),
         step(Lane::Tests, "storm", storm),
-        step(Lane::Shuttle, "shuttle", shuttle),
-        // One thread links it, for longer than any other step.
-        step(Lane::Loom, "readme", readme),
-        step(Lane::Loom, "loom", loom),
-        step(Lane::Loom, "witness-cost", || {
+        step(Lane::Models, "shuttle", shuttle),
+        step(Lane::Models, "loom", loom),
+        step(Lane::Models, "witness-cost", || {
             witness_cost::run(QUICK, &target_dir().join(QUICK))
         }),
+        step(Lane::Release, "readme", readme),
         aside("schemes", schemes),
         aside("invariants", invariants),
         aside("asan", asan),
@@ -98,7 +98,7 @@ pub(crate) fn run(steps: &[Step]) -> ExitCode {
     };
     run_lane(Lane::First);
     thread::scope(|scope| {
-        for lane in [Lane::Shuttle, Lane::Loom] {
+        for lane in [Lane::Models, Lane::Release] {
             scope.spawn(move || {
                 if steps.len() > 1 {
                     lower_priority();
@@ -160,19 +160,18 @@ pub(crate) fn run_command(command: &mut Command) -> bool {
     }
 }
 
-/// Documentation without a warning: of the workspace, and of the published libraries as their users build them, with
-/// default features and with all. Links to items of a feature fail only where the feature is off.
+/// Documentation without a warning: of the published libraries as their users build them, with default features and
+/// with all, and of the other crates. Links to items of a feature fail only where the feature is off.
 fn doc() -> bool {
     let published = LIBRARIES.map(|name| format!("-p {name}")).join(" ");
     let all_features = format!("{published} --all-features");
-    ["--workspace", &published, &all_features]
-        .iter()
-        .all(|what| {
-            cargo(
-                &format!("doc -q --no-deps {what}"),
-                &[("RUSTDOCFLAGS", "-D warnings")],
-            )
-        })
+    let others = "-p mbuma-sim -p mbuma-lab -p mbuma-cli -p xtask";
+    [others, &published, &all_features].iter().all(|what| {
+        cargo(
+            &format!("doc -q --no-deps {what}"),
+            &[("RUSTDOCFLAGS", "-D warnings")],
+        )
+    })
 }
 
 /// Checks that a registry would accept each crate as a package: names, versions and files. It builds none of them. The
@@ -291,9 +290,12 @@ fn uma() -> bool {
 fn tests_of(package: &str) -> Vec<String> {
     let files = fs::read_dir(format!("crates/{package}/tests")).expect("the crate has tests");
     let paths = files.map(|file| file.expect("the directory can be read").path());
-    let sources = paths.filter(|path| path.extension().is_some_and(|end| end == "rs"));
+    let is_program = |path: &PathBuf| match path.is_dir() {
+        true => path.join("main.rs").exists(),
+        false => path.extension().is_some_and(|end| end == "rs"),
+    };
     let name = |path: PathBuf| Some(format!("--test {}", path.file_stem()?.to_str()?));
-    sources.filter_map(name).collect()
+    paths.filter(is_program).filter_map(name).collect()
 }
 
 /// The allocator's sections, stretched so that many are interrupted, for some seconds; and
@@ -398,8 +400,8 @@ mod tests {
         };
         let all = [
             step(Lane::Tests, begin),
-            step(Lane::Loom, begin),
-            step(Lane::Loom, begin),
+            step(Lane::Models, begin),
+            step(Lane::Models, begin),
         ];
         assert_eq!(run(&all), ExitCode::SUCCESS);
         assert_eq!(BEGUN.swap(0, Relaxed), 3);

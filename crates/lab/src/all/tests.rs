@@ -2,7 +2,7 @@
 //! neither the run nor the report, and that the saved results make the same page again.
 
 use super::*;
-use crate::harness::tests::{json_lines, output};
+use crate::harness::test_output::{json_lines, output};
 use crate::report::experiments;
 use std::process;
 

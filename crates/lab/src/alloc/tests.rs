@@ -5,7 +5,7 @@ use super::design::Absent;
 use super::*;
 use crate::Comparison;
 use crate::harness::table;
-use crate::harness::tests::{json_lines, output};
+use crate::harness::test_output::{json_lines, output};
 
 /// A run that takes no time worth mentioning.
 fn short() -> Options {

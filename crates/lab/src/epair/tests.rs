@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Comparison;
-use crate::harness::tests::{json_lines, output};
+use crate::harness::test_output::{json_lines, output};
 
 /// A run that takes little time.
 fn short() -> Options {

@@ -3,7 +3,7 @@ use super::design::{RECORD, Spec, of_bytes, of_pages};
 use super::phases::ROW;
 use super::{Options, run};
 use crate::Comparison;
-use crate::harness::tests::{json_lines, output};
+use crate::harness::test_output::{json_lines, output};
 
 const RECORDS: usize = 5 * ROW + 3;
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::Comparison;
-use crate::harness::tests::{json_lines, output};
+use crate::harness::test_output::{json_lines, output};
 
 fn run_quickly(common: Comparison) -> String {
     let options = Options {

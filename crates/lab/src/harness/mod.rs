@@ -26,6 +26,6 @@ pub(crate) mod table;
 #[allow(unsafe_code)]
 pub(crate) mod tap;
 #[cfg(test)]
-pub(crate) mod tests;
+pub(crate) mod test_output;
 pub(crate) mod warmup;
 pub(crate) mod xcore;

@@ -4,7 +4,7 @@ use super::design::{Absent, Design, Live, Shape};
 use super::designs::{Mbufs, counted::Counted, leader::Leader, proxy::Proxy, ring::Ring};
 use super::*;
 use crate::harness::table;
-use crate::harness::tests::{json_lines, output};
+use crate::harness::test_output::{json_lines, output};
 
 /// A run that takes no time worth mentioning.
 fn short() -> Comparison {

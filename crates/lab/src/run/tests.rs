@@ -8,7 +8,7 @@ use super::result::measures;
 use super::server::{self, Ports};
 use super::*;
 use crate::Comparison;
-use crate::harness::tests::output;
+use crate::harness::test_output::output;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;

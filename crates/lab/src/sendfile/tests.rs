@@ -7,7 +7,7 @@ use super::{CASES, list, run};
 use crate::Comparison;
 use crate::extpgs::design::PAGE;
 use crate::extpgs::phases::shuffled;
-use crate::harness::tests::output;
+use crate::harness::test_output::output;
 
 #[test]
 fn records_begin_everywhere_in_a_page_but_at_its_beginning() {

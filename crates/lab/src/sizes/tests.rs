@@ -5,7 +5,7 @@ use super::models::Footprint;
 use super::trace::Frame;
 use super::*;
 use crate::harness::table;
-use crate::harness::tests::{json_lines, output};
+use crate::harness::test_output::{json_lines, output};
 use mbuf::{Live, MHLEN, MSIZE, MbufPool};
 use std::fs;
 

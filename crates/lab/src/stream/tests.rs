@@ -9,7 +9,7 @@ use super::programs;
 use super::sums::Work;
 use super::*;
 use crate::Comparison;
-use crate::harness::tests::output;
+use crate::harness::test_output::output;
 use std::time::Duration;
 
 fn job(mode: Mode, two: bool, sums: bool) -> Job {

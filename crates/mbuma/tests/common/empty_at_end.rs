@@ -14,8 +14,11 @@ impl EmptyAtEnd {
 impl Drop for EmptyAtEnd {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            let full = |pool: &&MbufPool| pool.live() != Live::NONE;
-            assert_eq!(self.0.iter().filter(full).count(), 0, "buffers are left");
+            let live: Vec<Live> = self.0.iter().map(MbufPool::live).collect();
+            assert!(
+                live.iter().all(|live| *live == Live::NONE),
+                "left: {live:?}"
+            );
         }
     }
 }

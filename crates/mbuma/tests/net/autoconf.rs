@@ -643,7 +643,9 @@ fn r5_an_interface_whose_device_failed_learns_no_routes() {
     }
     let stack = &lab.stack;
     let advert = Packet::from_slice(stack.pool(), &advert(1800, 10_000, 20_000), 0).unwrap();
+    let before = stack.stats().received;
     stack.input(lab.iface, advert);
+    assert_eq!(stack.stats().received, before + 1);
     let left = stack.routes6();
     assert!(left.iter().all(|route| route.local), "{left:?}");
 }

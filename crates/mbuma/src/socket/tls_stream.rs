@@ -94,6 +94,7 @@ impl TlsStream {
     fn with_session<R>(&self, f: impl FnOnce(&TlsSession) -> R) -> Option<R> {
         self.tcp.peek_at(|t| t.conn.tls().map(f))
     }
+
     /// Sets the waker for any change.
     pub fn set_waker(&self, waker: Option<Waker>) {
         self.tcp.set_waker(waker);

@@ -117,12 +117,13 @@ impl Control {
         let silent = self.askers.iter().filter(|(_, a)| a.answer.is_none());
         let first = silent.min_by_key(|(_, asker)| asker.deadline.map(|(at, _)| at));
         let first = first.map(|(token, _)| token);
-        let asker = first.and_then(|token| self.askers.remove(token));
-        let timer = asker.as_ref().and_then(|asker| asker.deadline);
-        timer
-            .into_iter()
-            .for_each(|(_, t)| shared.context.cancel(t));
-        asker.is_some()
+        let Some(asker) = first.and_then(|token| self.askers.remove(token)) else {
+            return false;
+        };
+        if let Some((_, timer)) = asker.deadline {
+            shared.context.cancel(timer);
+        }
+        true
     }
 
     /// Something can be read or written.

@@ -73,6 +73,7 @@ impl Port {
 }
 
 struct Received<'a>(Packet, &'a Lane);
+
 /// It takes storage only when it is used: smoltcp drops the room of each packet that has no answer.
 struct Room<'a>(&'a Lane);
 

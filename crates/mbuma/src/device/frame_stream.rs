@@ -49,6 +49,7 @@ mod send_queue;
 
 static RX: LockClass = LockClass::new("frame stream receive", order::IFQUEUE);
 static TX: LockClass = LockClass::new("frame stream transmit", order::IFQUEUE);
+
 /// A device whose frames cross a UNIX stream socket (`-netdev stream` of QEMU, passt(1)).
 #[derive(Debug)]
 pub struct FrameStream {

@@ -49,6 +49,7 @@ const ANSWER_PAUSE: Duration = Duration::from_millis(10);
 /// How long a router of an older version counts as present after its last query: robustness times its query interval,
 /// plus a response interval (RFC 9777 section 9.12, RFC 9776 section 8.12).
 const OLDER_PRESENT: Duration = Duration::from_secs(2 * 125 + 10);
+
 /// Those of an interface, for one version of IP.
 #[derive(Debug)]
 pub(crate) struct GroupReports {

@@ -39,6 +39,7 @@ const LOOKS_LEAST: usize = 64;
 const BYTES_PER_LOOK: usize = 8 << 10;
 /// Runs of one purge: two calls' worth.
 const RUNS_MAX: usize = 2 * VECTORS_MAX;
+
 /// Units on their way out, and the items that are held meanwhile.
 #[derive(Debug, Default)]
 #[must_use = "the items that it holds are lost until purge_end"]

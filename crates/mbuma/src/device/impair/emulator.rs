@@ -179,12 +179,10 @@ impl LinkEmulator {
             return self.counts.count(LinkEvent::Lost, log);
         }
         if damaged {
-            let done = damage(&mut frame, place);
-            let event = [LinkEvent::Lost, LinkEvent::Corrupted][usize::from(done)];
-            self.counts.count(event, log);
-            if !done {
-                return;
+            if !damage(&mut frame, place) {
+                return self.counts.count(LinkEvent::Lost, log);
             }
+            self.counts.count(LinkEvent::Corrupted, log);
         }
         if cut && !frame.is_unfinished() {
             frame.cut_to((keep % frame.bytes().max(1) as u64) as usize);
@@ -202,7 +200,11 @@ impl LinkEmulator {
         let Some(burst) = self.link.faults.burst else {
             return false;
         };
-        let change = [burst.enter, burst.leave][usize::from(self.in_burst)];
+        let change = if self.in_burst {
+            burst.leave
+        } else {
+            burst.enter
+        };
         self.in_burst ^= self.random.chance(change);
         self.random.chance(burst.loss) && self.in_burst
     }

@@ -290,8 +290,8 @@ fn options_that_run_over_the_header() {
     assert_eq!(lab.dropped(DropReason::IpNotForUs), 1);
 }
 
-/// Breaks if a segment from or to port 0, which no program has, or a datagram to it, is answered or reaches the socket for
-/// any port. (A datagram from port 0 wants no answer, RFC 768.)
+/// Breaks if a segment from or to port 0, which no program has, or a datagram to it, is answered or reaches the socket
+/// for any port. (A datagram from port 0 wants no answer, RFC 768.)
 #[test]
 fn nothing_is_for_port_0() {
     let lab = Lab::gateway();

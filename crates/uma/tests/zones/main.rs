@@ -1,5 +1,5 @@
-//! Tests of zones that need no process of their own. Those with a limit, a fork, signals or a count of the whole process
-//! are programs beside this one.
+//! Tests of zones that need no process of their own. Those with a limit, a fork, signals or a count of the whole
+//! process are programs beside this one.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,6 @@
 //! The figures of `--stats=json` at the end, and checks of their sums.
 
+use mbuma::DropReason;
 use serde_json::Value;
 
 /// The figures, which must be the whole standard error of mbuma.
@@ -18,7 +19,7 @@ impl Stats {
         );
         let received = stats.number("packets_received");
         assert!(received > 0, "{said}");
-        let accounted = stats.number("packets_delivered") + stats.dropped();
+        let accounted = stats.number("packets_delivered") + stats.dropped_inward();
         assert_eq!(received, accounted, "packets without an account: {said}");
         stats
     }
@@ -37,11 +38,16 @@ impl Stats {
             .unwrap_or_else(|| panic!("no figure {name} in {}", self.0))
     }
 
-    /// Packets dropped, for whatever reason.
-    fn dropped(&self) -> u64 {
+    /// Packets that came in and were dropped.
+    fn dropped_inward(&self) -> u64 {
         let drops = self.0["drops"].as_array().expect("a list of drops");
-        drops
-            .iter()
+        let is_inward = |drop: &&Value| {
+            let mut all = DropReason::ALL.iter();
+            let reason = all.find(|reason| drop["reason"] == reason.name());
+            !reason.expect("a reason of the stack").is_outward()
+        };
+        let inward = drops.iter().filter(is_inward);
+        inward
             .map(|drop| drop["packets"].as_u64().expect("a count"))
             .sum()
     }

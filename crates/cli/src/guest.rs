@@ -5,45 +5,31 @@
 //! Invariants: nothing outside the guest's namespaces changes, so there is nothing to undo.
 //! Locks: none.
 
+mod covered;
 mod files;
+mod furnish;
+mod interface;
 mod ip6;
 mod link;
 mod own_files;
 mod unsent;
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
 
-use rustix::mount::MountFlags;
 use serde::{Serialize, Serializer};
 use wire::MacAddr;
 
 use crate::addressing::{Addressing, Addressing6};
-use crate::args::{NetOpts, RunArgs, TapUse};
-use crate::channel::{Channel, ChannelMessage, ConfiguredInterface};
-use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, SetupStep};
-use crate::idmap;
+use crate::args::NetOpts;
+use crate::channel::{Channel, ChannelMessage};
+use crate::errors::{Error, Failure, SetupStep};
 use crate::say;
-use crate::sys::mount;
-use crate::sys::namespace::{self, NamespaceKind};
-use crate::sys::netdev::NetdevSocket;
-use crate::sys::socket;
-use crate::sys::tap::{self, Offloads};
+use crate::sys::tap::Offloads;
+pub(crate) use furnish::{furnish, name};
+pub(crate) use interface::{answer, make_interface};
 pub(crate) use link::GuestLink;
-pub(crate) use own_files::{OwnFile, OwnFiles, hand_over};
-
-/// Packets that may wait in each queue of the TAP until the stack reads them. The kernel's default of 1,000 loses SYNs
-/// of a guest that opens a thousand connections at once; the sender retries after a second. A packet that waits is no
-/// longer charged to its socket, so this number alone bounds the memory that a flood of datagrams takes, 64 KiB each,
-/// and the time for which other packets wait behind it.
-const TX_QUEUE_LEN: u32 = 2_000;
-/// The kernel's bound for ping_group_range (GID_T_MAX in net/ipv4/ping.h).
-const PING_GID_MAX: u32 = u32::MAX >> 1;
+pub(crate) use own_files::{OwnFiles, hand_over};
 
 /// A guest, as the gateway serves it.
 #[derive(Debug)]
@@ -136,36 +122,6 @@ impl fmt::Display for GuestEnd {
     }
 }
 
-/// The guest's interface, and the result of making it.
-pub(crate) struct TapInterface {
-    /// A descriptor a queue, at least one.
-    pub(crate) taps: Vec<OwnedFd>,
-    offloads: Offloads,
-    configured: ConfiguredInterface,
-}
-
-impl TapInterface {
-    /// Hands it over to mbuma, with the steps that failed and are not necessary.
-    pub(crate) fn hand_over(&self, to: &Channel, warnings: Vec<Failure>) -> io::Result<()> {
-        let ready = ChannelMessage::Ready {
-            offloads: self.offloads,
-            interface: self.configured,
-            warnings,
-        };
-        let fds: Vec<_> = self.taps.iter().map(AsFd::as_fd).collect();
-        to.send_all(&ready, &fds)
-    }
-}
-
-/// Hands the interface over to mbuma, or reports why there is none: the last step of a helper. Returns the exit code.
-pub(crate) fn answer(to: &Channel, made: Result<TapInterface, Failure>) -> u8 {
-    let said = match made {
-        Ok(interface) => interface.hand_over(to, Vec::new()),
-        Err(failure) => to.send(&ChannelMessage::Failed(failure), None),
-    };
-    if said.is_ok() { 0 } else { EXIT_OWN_FAILURE }
-}
-
 /// Waits for the guest that the child makes. Prints the steps that failed and are not necessary.
 pub(crate) fn receive(channel: &Channel, ifname: &str, net: &NetOpts) -> Result<Guest, Error> {
     match channel.recv_all().map_err(Failure::at(SetupStep::Child))? {
@@ -202,248 +158,5 @@ pub(crate) fn not_ready(said: Option<ChannelMessage>) -> Error {
             errno: libc::ECHILD,
         }
         .into(),
-    }
-}
-
-/// Makes the TAP in the caller's network namespace, with the requested number of queues or as many as the kernel gives,
-/// and configures the guest's side of it; or opens an existing one without changes.
-pub(crate) fn make_interface(ifname: &str, net: &NetOpts) -> Result<TapInterface, Failure> {
-    check_stack_address(net)?;
-    let taps = open_taps(ifname, net)?;
-    let offloads = tap::set_offloads(&taps[0], net.impair.is_none());
-    let configured = match net.tap {
-        TapUse::Leave => left_alone(ifname, net),
-        TapUse::Make | TapUse::Configure => set_up(ifname, net),
-    }?;
-    Ok(TapInterface {
-        taps,
-        offloads,
-        configured,
-    })
-}
-
-/// Refuses an address of the namespace's own: its kernel would answer in the stack's place.
-fn check_stack_address(net: &NetOpts) -> Result<(), Failure> {
-    let Some(v4) = net.v4() else { return Ok(()) };
-    if socket::is_local(v4.gateway.into()) {
-        return Err(Failure {
-            step: SetupStep::StackAddress,
-            errno: libc::EADDRINUSE,
-        });
-    }
-    Ok(())
-}
-
-/// The interface that its owner configures, now or later.
-fn left_alone(ifname: &str, net: &NetOpts) -> Result<ConfiguredInterface, Failure> {
-    Ok(ConfiguredInterface {
-        mac: its_mac(ifname).map_err(Failure::at(SetupStep::Interface))?,
-        loopback: false,
-        ip6: net.v6().is_some(),
-    })
-}
-
-fn open_taps(ifname: &str, net: &NetOpts) -> Result<Vec<OwnedFd>, Failure> {
-    let open = || tap::open().map_err(Failure::at(SetupStep::OpenTun));
-    let made = tap::create(open()?, ifname, net.workers());
-    let there = |e: &io::Error| e.raw_os_error() == Some(libc::EBUSY);
-    let taps = match made {
-        // If another program uses a TAP with several queues, the kernel would give us a queue more, and divide the
-        // flows between the two programs.
-        Err(e) if there(&e) && net.tap != TapUse::Make && !is_in_use(ifname) => {
-            tap::adopt(open()?, ifname, net.workers())
-        }
-        made => made,
-    };
-    taps.map_err(Failure::at(SetupStep::MakeTap))
-}
-
-/// Whether a program holds the other end of the TAP, as far as that can be known.
-fn is_in_use(ifname: &str) -> bool {
-    NetdevSocket::open().is_ok_and(|socket| socket.has_carrier(ifname).unwrap_or(false))
-}
-
-/// Configures the interface and the routes.
-fn set_up(ifname: &str, net: &NetOpts) -> Result<ConfiguredInterface, Failure> {
-    let failed = Failure::at(SetupStep::Interface);
-    let mac = prepare(ifname, net).map_err(failed)?;
-    let control = NetdevSocket::open().map_err(Failure::at(SetupStep::Interface))?;
-    let loopback = match net.v4() {
-        Some(v4) => set_up_v4(&control, ifname, net, v4)?,
-        None => {
-            let up = control.up(ifname);
-            up.map_err(Failure::at(SetupStep::Interface))?;
-            false
-        }
-    };
-    let ip6 = match net.v6() {
-        Some(v6) => set_up_v6(&control, ifname, net, v6)?,
-        None => false,
-    };
-    Ok(ConfiguredInterface { mac, loopback, ip6 })
-}
-
-/// Turns on the loopback, and takes the steps that come before the interface is up; gives its Ethernet address.
-fn prepare(ifname: &str, net: &NetOpts) -> io::Result<[u8; 6]> {
-    let control = NetdevSocket::open()?;
-    control.up("lo")?;
-    if let Some(mac) = net.mac {
-        control.set_mac(ifname, mac)?;
-    }
-    control.set_mtu(ifname, net.mtu())?;
-    control.set_tx_queue_len(ifname, TX_QUEUE_LEN)?;
-    unsent::bound();
-    match net.v6() {
-        Some(_) => ip6::prepare(&control, ifname),
-        None => ip6::disable(ifname),
-    }
-    control.mac(ifname)
-}
-
-/// Gives the interface its IPv4 address and route, and turns it on; says whether the guest's loopback can be reached.
-fn set_up_v4(
-    control: &NetdevSocket,
-    ifname: &str,
-    net: &NetOpts,
-    v4: &Addressing,
-) -> Result<bool, Failure> {
-    let addressed = control.set_addr(ifname, v4.guest, v4.link_prefix_len());
-    let up = addressed.and_then(|()| control.up(ifname));
-    up.map_err(Failure::at(SetupStep::Interface))?;
-    if net.serve.alone.is_some() {
-        // The stack is no gateway, and begins no connections.
-        return Ok(false);
-    }
-    let gateway = v4.gateway.into();
-    if v4.routed {
-        let reached = control.add_route(ifname, (gateway, 32), None, 0);
-        reached.map_err(Failure::at(SetupStep::Route))?;
-    }
-    let anywhere = Ipv4Addr::UNSPECIFIED.into();
-    control
-        .add_route(ifname, (anywhere, 0), Some(gateway), 0)
-        .map_err(Failure::at(SetupStep::Route))?;
-    // Nothing but mbuma sends on this wire, and it begins connections to published ports only; a port may be published
-    // at any time. In a network the other guests send, too.
-    Ok(!net.network && control.route_localnet(ifname).is_ok())
-}
-
-/// Gives the interface, which is on, its IPv6 addresses and route; says whether it has them.
-///
-/// # Errors
-/// It can't have them, and has no IPv4 either. With IPv4, a kernel without IPv6 is no error.
-fn set_up_v6(
-    control: &NetdevSocket,
-    ifname: &str,
-    net: &NetOpts,
-    v6: &Addressing6,
-) -> Result<bool, Failure> {
-    match ip6::set_up(control, ifname, v6) {
-        Ok(()) => Ok(true),
-        Err(e) if net.v4().is_none() => Err(Failure::at(SetupStep::Ip6)(e)),
-        Err(_) => {
-            ip6::disable(ifname);
-            Ok(false)
-        }
-    }
-}
-
-fn its_mac(ifname: &str) -> io::Result<[u8; 6]> {
-    NetdevSocket::open()?.mac(ifname)
-}
-
-/// Gives the guest the requested names. Returns the file that has them.
-///
-/// # Errors
-/// It can't have them, and they were asked for.
-pub(crate) fn name(args: &RunArgs) -> Result<Option<OwnFile>, Failure> {
-    if let Some(name) = &args.hostname {
-        let named = namespace::unshare(NamespaceKind::Hostname);
-        let named = named.and_then(|()| namespace::set_hostname(name));
-        named.map_err(Failure::at(SetupStep::Hostname))?;
-    }
-    files::own_hosts(args).map_err(Failure::at(SetupStep::Hosts))
-}
-
-/// Adapts a namespace of our own for programs. Returns its resolv.conf, and each failure.
-pub(crate) fn furnish(args: &RunArgs) -> (Option<OwnFile>, Vec<Failure>) {
-    let mut warnings = Vec::new();
-    warnings.extend(
-        loosen_sysctls()
-            .map_err(Failure::at(SetupStep::Sysctls))
-            .err(),
-    );
-    let resolves = files::own_resolv_conf(args);
-    let resolves = resolves.map_err(Failure::at(SetupStep::ResolvConf));
-    let resolv_conf = resolves.unwrap_or_else(|failure| {
-        warnings.push(failure);
-        None
-    });
-    // A container's /sys may be read-only or masked. Then it still shows the host's interfaces, as with most similar
-    // tools; important programs ask the kernel instead.
-    let _ = own_sys_class_net();
-    (resolv_conf, warnings)
-}
-
-/// Lets programs without privileges ping, and listen on ports below 1024: the network is theirs.
-fn loosen_sysctls() -> io::Result<()> {
-    if let Some(gids) = idmap::own_range()? {
-        let (first, last) = (
-            gids.start().min(&PING_GID_MAX),
-            gids.end().min(&PING_GID_MAX),
-        );
-        fs::write(
-            "/proc/sys/net/ipv4/ping_group_range",
-            format!("{first} {last}"),
-        )?;
-    }
-    fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")
-}
-
-/// Shows the guest's interfaces in /sys/class/net: sysfs shows those of the namespace of the process that mounted it.
-///
-/// Only the two directories concerned are replaced, because a whole new /sys would lack what is
-/// mounted below the old one, cgroups above all.
-fn own_sys_class_net() -> io::Result<()> {
-    let sys = Path::new("/sys");
-    let covered = Covered::hold(&[
-        Path::new("/sys/class/net"),
-        Path::new("/sys/devices/virtual/net"),
-    ])?;
-    // The kernel refuses a mount that is more writable than the one that it covers.
-    mount::mount_new("sysfs", sys, mount::DATA_ONLY, "")
-        .or_else(|_| mount::mount_new("sysfs", sys, mount::DATA_ONLY | MountFlags::RDONLY, ""))?;
-    let placed = covered.rebind();
-    mount::detach(sys).and(placed)
-}
-
-/// Files about to be covered by a mount, still reachable by descriptor.
-struct Covered(Vec<(PathBuf, File)>);
-
-impl Covered {
-    /// Opens the mounts that are at `paths` now.
-    fn hold(paths: &[&Path]) -> io::Result<Covered> {
-        let open = |path: &&Path| {
-            let file = File::options()
-                .read(true)
-                .custom_flags(libc::O_PATH)
-                .open(path)?;
-            Ok((path.to_path_buf(), file))
-        };
-        paths
-            .iter()
-            .map(open)
-            .collect::<io::Result<_>>()
-            .map(Covered)
-    }
-
-    /// Binds the files that are at the same paths now, in the covering mount, over the earlier ones.
-    fn rebind(&self) -> io::Result<()> {
-        self.0.iter().try_for_each(|(path, below)| {
-            mount::bind(
-                path,
-                &PathBuf::from(format!("/proc/self/fd/{}", below.as_raw_fd())),
-            )
-        })
     }
 }

@@ -10,7 +10,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::Covered;
+use super::covered::Covered;
 use super::own_files::{OwnFile, second_mount};
 use crate::args::RunArgs;
 use crate::file_watch::WatchedFile;

@@ -17,83 +17,30 @@
 //! partial progress was counted twice.
 
 use std::fs::File;
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use mbuf::{Chain, MbufPool, MemfdPages, Mixed, NoBufs, PageSource, Pages};
+use mbuf::{Chain, MbufPool, Mixed};
 
 use super::SocketError;
 use super::attempt::{blocking, polled};
 use super::tcp_stream::TcpStream;
-use crate::tls::TlsError;
 use crate::waiters::WaitBy;
 
 mod cut;
+mod error;
 mod read_ahead;
+mod sealed_file;
 
+pub use error::SendFileError;
 use read_ahead::ReadAhead;
+pub use sealed_file::SealedFile;
 
 /// Bytes that one turn moves at most: enough to keep turns rare, and few enough to be in the cache still when they are
 /// sent.
 const TURN_MAX: usize = 256 << 10;
-
-/// A file whose pages may be lent (memfd_create(2)): a memfd with seals that prevent changes.
-#[derive(Debug)]
-pub struct SealedFile {
-    pages: Pages,
-    len: u64,
-}
-
-impl SealedFile {
-    /// A memfd whose seals [`MemfdPages::new`] has checked.
-    pub fn new(pages: MemfdPages) -> Self {
-        Self {
-            len: pages.len() as u64,
-            pages: Pages::new(pages),
-        }
-    }
-
-    /// A memfd with a `guard`, which is dropped with the last reference to the pages, those of unacknowledged segments
-    /// included. So a program can count the memory.
-    pub fn with_guard(pages: MemfdPages, guard: impl Send + Sync + 'static) -> Self {
-        Self {
-            len: pages.len() as u64,
-            pages: Pages::new(GuardedPages {
-                pages,
-                _guard: guard,
-            }),
-        }
-    }
-
-    /// Bytes in it.
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// No bytes at all.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-}
-
-/// Pages with a value that is dropped after them.
-struct GuardedPages<T> {
-    pages: MemfdPages,
-    _guard: T,
-}
-
-impl<T: Send + Sync + 'static> PageSource for GuardedPages<T> {
-    fn read(&self, page: u64, off: usize, dst: &mut [u8]) -> io::Result<()> {
-        self.pages.read(page, off, dst)
-    }
-
-    fn bytes(&self, page: u64) -> Option<&[u8]> {
-        self.pages.bytes(page)
-    }
-}
 
 /// Where the bytes are.
 #[derive(Debug, Clone)]
@@ -203,58 +150,6 @@ impl SendFile {
 
     fn file_len(&self) -> u64 {
         self.range.end - self.range.start
-    }
-}
-
-/// The error of sending a file. [`SendFile::accepted`] has the number of bytes that were accepted before it.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SendFileError {
-    /// An error of the connection; [`SocketError::WouldBlock`] if it takes nothing now.
-    #[error("{0}")]
-    Socket(#[from] SocketError),
-    /// TLS.
-    #[error("{0}")]
-    Tls(#[source] TlsError),
-    /// The next bytes are on a disk, or may be: see [`SendFile::set_resident_only`].
-    #[error("the file is not in memory: send it from a thread that may wait")]
-    NotResident,
-    /// The file can't be read, or is shorter than the range ([`io::ErrorKind::UnexpectedEof`]). The connection has
-    /// ended, unless nothing of the job was accepted: then the program may still send something else.
-    #[error("reading the file that is being sent: {0}")]
-    Read(#[source] io::Error),
-}
-
-impl SendFileError {
-    /// Whether the call may succeed later: wait for the waker.
-    pub fn is_would_block(&self) -> bool {
-        matches!(self, Self::Socket(SocketError::WouldBlock))
-    }
-}
-
-impl From<NoBufs> for SendFileError {
-    fn from(_: NoBufs) -> Self {
-        Self::Socket(SocketError::NoBufs)
-    }
-}
-
-impl From<TlsError> for SendFileError {
-    fn from(e: TlsError) -> Self {
-        match e {
-            TlsError::Socket(e) => Self::Socket(e),
-            e => Self::Tls(e),
-        }
-    }
-}
-
-impl From<SendFileError> for io::Error {
-    fn from(e: SendFileError) -> Self {
-        match e {
-            SendFileError::Socket(e) => e.into(),
-            SendFileError::Tls(e) => e.into(),
-            SendFileError::NotResident => Self::new(io::ErrorKind::WouldBlock, e),
-            SendFileError::Read(e) => e,
-        }
     }
 }
 

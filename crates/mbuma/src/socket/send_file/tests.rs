@@ -1,10 +1,11 @@
 //! The cases of FreeBSD's tests of sendfile (sendfile_test, ssl_sendfile), except those about descriptors.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{IpAddr, Shutdown};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mbuf::MemfdPages;
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, SealFlags};
 

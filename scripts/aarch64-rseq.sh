@@ -1,7 +1,7 @@
 #!/bin/sh
 # The critical sections for aarch64, run by an emulated machine with a real kernel (the emulation
 # of single processes has no restartable sequences): the unit tests of `percpu`, the storm with its stretched
-# sections and its negative control, sleepers, strand.
+# sections and its negative control, the tests of sleepers and of stranded items.
 #
 # Wants Debian packages: qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross cpio.
 # Takes a kernel and a shell of Debian's for arm64: `dpkg --add-architecture arm64 && apt-get update`
@@ -35,7 +35,7 @@ fi
 
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 cargo test -q --release -p mbuma-uma --features stretched --target $TARGET --no-run \
-    --lib --test storm --test sleepers --test strand --message-format=json |
+    --lib --test storm --test zones --message-format=json |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' >"$OUT/tests"
 
 # The machine's files: a shell, the C library, the tests.
@@ -60,7 +60,7 @@ cat >"$ROOT/init" <<'EOF'
 cd /tmp
 /bin/busybox uname -a
 code=0
-for test in 'uma percpu' strand sleepers storm; do
+for test in 'uma percpu' 'zones strand:: sleepers::' storm; do
     echo "== $test"
     RUST_BACKTRACE=0 /tests/$test --nocapture --test-threads=1 || code=1
 done

@@ -165,8 +165,8 @@ pub(crate) fn run_command(command: &mut Command) -> bool {
 fn doc() -> bool {
     let published = LIBRARIES.map(|name| format!("-p {name}")).join(" ");
     let all_features = format!("{published} --all-features");
-    let others = "-p mbuma-sim -p mbuma-lab -p mbuma-cli -p xtask";
-    [others, &published, &all_features].iter().all(|what| {
+    let others = format!("--workspace {}", published.replace("-p", "--exclude"));
+    [&others, &published, &all_features].iter().all(|what| {
         cargo(
             &format!("doc -q --no-deps {what}"),
             &[("RUSTDOCFLAGS", "-D warnings")],

@@ -153,6 +153,19 @@ impl Ends {
         self
     }
 
+    /// Whether our address needs a zone, and neither end names one.
+    pub(crate) fn lacks_zone(&self) -> bool {
+        matches!(self, Self::V6(pair, 0) if needs_zone(pair.local))
+    }
+
+    /// The same flow on the link `zone`.
+    pub(crate) fn on_link(mut self, zone: u32) -> Self {
+        if let Self::V6(_, named) = &mut self {
+            *named = zone;
+        }
+        self
+    }
+
     /// The same flow as its peer sees it.
     pub(crate) fn reversed(self) -> Self {
         match self {

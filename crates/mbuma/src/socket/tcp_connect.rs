@@ -19,7 +19,8 @@ use crate::tcp::{State, TcpSocketOptions};
 impl Stack {
     /// Begins a connection from `local` to `peer`, and waits for nothing: the waker is called when it is established,
     /// and [`TcpStream::state`] shows that. Port 0 selects a free port; an unspecified address selects that of the
-    /// route's interface. On an `accept_any` interface the address may be another host's.
+    /// route's interface. A link-local address without a scope id is on the link of that interface. On an `accept_any`
+    /// interface the address may be another host's.
     /// [`connect_blocking`](Self::connect_blocking) and [`connect_async`](Self::connect_async) wait.
     ///
     /// ```
@@ -90,6 +91,10 @@ impl Stack {
         }
         // An address of the other version can't be the source of packets to this peer.
         let ends = Ends::between(local, peer).ok_or(SocketError::AddrNotAvailable)?;
+        let ends = match ends.lacks_zone() {
+            true => ends.on_link(egress.ifp.index.number()),
+            false => ends,
+        };
         let mut opened = open(stack, ends, &egress.ifp, options, None);
         drop(giant);
         if local.port() != 0

@@ -137,6 +137,10 @@ fn a_connected_socket_hears_no_groups() {
             members.each_ref().map(|socket| received(&lab, socket)),
             [vec![], b"g".to_vec()]
         );
+        // A group may be the peer.
+        sender.connect((group, 7)).unwrap();
+        sender.send_to_peer(b"h").unwrap();
+        assert_eq!(received(&lab, &members[1]), b"h");
         drop(lab.packets());
     }
 }

@@ -10,6 +10,7 @@ use kern::{Random, Time, VirtualClock};
 use mbuf::Chain;
 use mbuma::device::Capabilities;
 use mbuma::device::memory::Pipe;
+use mbuma::socket::RecvError;
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, RouteKind, SocketError, Stack, UdpSocket};
 use wire::{Ipv6Header, MacAddr, link_local_of};
 
@@ -138,6 +139,39 @@ fn s9_link_local_addresses_need_their_zone() {
         at6(Ipv6Addr::UNSPECIFIED, 0),
         with,
     );
+}
+
+#[test]
+fn s9_a_flow_from_a_link_local_to_a_global_address_hears_its_peer() {
+    // Breaks if the answers, which came in by a link, find no socket because our address named no zone.
+    let near = link_local_of(MacAddr([2, 0, 0, 0, 1, 1]));
+    transfer(Capabilities::plain(1500), at6(near, 0), at6(RIGHT, 80));
+    let two = Two::new(Capabilities::plain(1500));
+    let [(left, index), (right, _)] = &two.ends;
+    let on_link: SocketAddr = SocketAddrV6::new(near, 7, 0, index.number()).into();
+    let attempt = left.tcp_connect(at6(near, 7), at6(RIGHT, 80)).unwrap();
+    assert_eq!(attempt.local_addr(), on_link);
+    attempt.abort();
+    let asks = left.udp_bind(at6(near, 7)).unwrap();
+    let answers = right.udp_bind(at6(RIGHT, 53)).unwrap();
+    asks.set_multicast_interface(Some(*index)).unwrap();
+    for group in ["[ff02::fb]:53", "[ff05::1:2]:53"] {
+        asks.connect(group).unwrap();
+        assert_eq!(asks.local_addr(), on_link);
+    }
+    asks.connect(at6(RIGHT, 53)).unwrap();
+    assert_eq!(asks.local_addr(), on_link);
+    asks.send_to_peer(b"question").unwrap();
+    two.run(1);
+    let question = answers.recv().unwrap();
+    answers.send_to(b"answer", question.src).unwrap();
+    two.run(1);
+    assert_eq!(asks.recv().unwrap().payload.to_vec(), b"answer");
+    drop((question, answers));
+    asks.send_to_peer(b"question").unwrap();
+    two.run(1);
+    let error = asks.recv().unwrap_err();
+    assert!(matches!(error, RecvError::Icmp(e) if e.dst == at6(RIGHT, 53)));
 }
 
 #[test]

@@ -6,7 +6,9 @@
 use std::net::SocketAddr;
 
 use super::{BindError, Bound, IntoEndpoint, IntoPayload, SendError, UdpSocket};
+use crate::ifnet::IfIndex;
 use crate::inet::Ends;
+use crate::network;
 
 impl UdpSocket {
     /// Gives the socket a peer, instead of the one that it may have. From now on only datagrams of the peer arrive,
@@ -16,7 +18,7 @@ impl UdpSocket {
     /// is sent.
     ///
     /// A socket that is bound to all addresses gets one, that of the interface towards the peer, and with it no
-    /// broadcasts and groups.
+    /// broadcasts and groups. A link-local address without a scope id is on the link of that interface.
     ///
     /// ```
     /// use mbuma::socket::RecvError;
@@ -56,8 +58,19 @@ impl UdpSocket {
         let local = self.source_to(peer).ok_or(BindError::NoRoute)?;
         let flow = Ends::between(local, peer).ok_or(BindError::AddrNotAvailable)?;
         let _giant = stack.0.enter_giant();
+        let flow = match flow.lacks_zone() {
+            true => flow.on_link(self.link_of(peer).ok_or(BindError::NoRoute)?.number()),
+            false => flow,
+        };
         let connected = stack.0.udp.table.connect(pcb, flow);
         connected.then_some(()).ok_or(BindError::AddrInUse)
+    }
+
+    /// The interface by which datagrams to a peer leave.
+    fn link_of(&self, peer: SocketAddr) -> Option<IfIndex> {
+        let chosen = self.link_to(peer).filter(|_| peer.ip().is_multicast());
+        let by_route = || Some(network::egress(&self.0.stack.0, peer)?.ifp.index);
+        chosen.or_else(by_route)
     }
 
     /// Takes its peer away from the socket, which is then bound as before [`connect`](Self::connect); without a peer

@@ -34,6 +34,11 @@ pub enum SocketError {
     /// The address is in use, or no port is free.
     #[error("the address is in use")]
     AddrInUse,
+    /// The stack has as many connections as it may have ([`TcpConfig::connections_max`](crate::TcpConfig)).
+    #[error(
+        "the stack may have no more connections: end some, or raise connections_max of its TcpConfig"
+    )]
+    TooManyConnections,
     /// No interface has this address.
     #[error("no interface has this address")]
     AddrNotAvailable,
@@ -62,7 +67,7 @@ impl SocketError {
             Self::AddrInUse => io::ErrorKind::AddrInUse,
             Self::AddrNotAvailable => io::ErrorKind::AddrNotAvailable,
             Self::NotAnAddress => io::ErrorKind::InvalidInput,
-            Self::NoBufs => io::ErrorKind::OutOfMemory,
+            Self::NoBufs | Self::TooManyConnections => io::ErrorKind::OutOfMemory,
             Self::Io => io::ErrorKind::Other,
         }
     }
@@ -81,7 +86,8 @@ impl From<SocketError> for Errno {
             SocketError::AddrInUse => Self::ADDRINUSE,
             SocketError::AddrNotAvailable => Self::ADDRNOTAVAIL,
             SocketError::NotAnAddress => Self::INVAL,
-            SocketError::NoBufs => Self::NOBUFS,
+            // As on BSD.
+            SocketError::NoBufs | SocketError::TooManyConnections => Self::NOBUFS,
             SocketError::Io => Self::IO,
         }
     }

@@ -101,7 +101,7 @@ impl Listening {
             inner.clock.now(),
         );
         let pcb = Inpcb::new(ends, 0, t);
-        assert!(inner.tcp.table.insert(&pcb, 64));
+        assert!(inner.tcp.table.insert(&pcb, 64).is_ok());
         pcb
     }
 

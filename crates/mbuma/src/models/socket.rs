@@ -188,7 +188,7 @@ fn connection(stack: &Stack) -> TcpStream {
     );
     let ends = Ends::between(LOCAL.into(), PEER.into()).expect("one version");
     let pcb = Inpcb::new(ends, 0, t);
-    assert!(inner.tcp.table.insert(&pcb, 8));
+    assert!(inner.tcp.table.insert(&pcb, 8).is_ok());
     TcpStream::from_pcb(Arc::clone(inner), pcb)
 }
 

@@ -170,7 +170,7 @@ fn waiting_connection(stack: &Stack) -> Arc<Inpcb> {
     (t.send.fin_queued, t.conn.orphan) = (true, true);
     (t.recv.nxt, t.recv.adv) = (NEXT, NEXT + 1000);
     let pcb = Inpcb::new(ends(), 0, t);
-    assert!(inner.tcp.table.insert(&pcb, 8));
+    assert!(inner.tcp.table.insert(&pcb, 8).is_ok());
     inner.enter(|batch| {
         time_wait::enter(batch, &mut pcb.lock_inside());
         visit::schedule(batch, &pcb);

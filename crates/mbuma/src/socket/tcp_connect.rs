@@ -12,6 +12,7 @@ use crate::network;
 use crate::stack::Stack;
 use crate::state::StackState;
 use crate::tcp::pcb::{Inpcb, Predecessor, Tcb};
+use crate::tcp::table::NotAdded;
 use crate::tcp::time_wait;
 use crate::tcp::visit;
 use crate::tcp::{State, TcpSocketOptions};
@@ -35,9 +36,9 @@ impl Stack {
     /// ```
     ///
     /// # Errors
-    /// No route, no free port, or the address pair is in use. (A pair that has been in TIME-WAIT for a second is not,
-    /// if the connection had timestamps.) [`SocketError::Unreachable`] also for an address that no host can have (of a
-    /// group, a broadcast), and for port 0.
+    /// No route, no free port, too many connections, or the address pair is in use. (A pair that has been in TIME-WAIT
+    /// for a second is not, if the connection had timestamps.) [`SocketError::Unreachable`] also for an address that no
+    /// host can have (of a group, a broadcast), and for port 0.
     pub fn tcp_connect(
         &self,
         local: impl IntoEndpoint,
@@ -153,12 +154,14 @@ fn open(
         let (flows, cpu) = (stack.netisr.flows(), stack.cpus.current());
         let flow = flows.of_connection(&ends, ifp, cpu);
         let pcb = Inpcb::new(ends, flow, tcb);
-        if tcp.table.insert(&pcb, tcp.config.connections_max) {
-            tcp.counters.opened_active.inc();
-            return Ok(pcb);
-        }
-        if fixed {
-            break;
+        match tcp.table.insert(&pcb, tcp.config.connections_max) {
+            Ok(()) => {
+                tcp.counters.opened_active.inc();
+                return Ok(pcb);
+            }
+            Err(NotAdded::Full) => return Err(SocketError::TooManyConnections),
+            Err(NotAdded::Taken) if fixed => break,
+            Err(NotAdded::Taken) => {}
         }
     }
     Err(SocketError::AddrInUse)

@@ -160,7 +160,7 @@ pub(super) fn admit(
     let flows = batch.stack.netisr.flows();
     let flow = flows.of_connection(&ends, ip.ifp, batch.cpu);
     let pcb = Inpcb::new(ends, flow, t);
-    if !tcp.table.insert(&pcb, tcp.config.connections_max) {
+    if tcp.table.insert(&pcb, tcp.config.connections_max).is_err() {
         visit::begin(&pcb).close(None);
         return None;
     }

@@ -79,7 +79,7 @@ mod sent;
 pub(crate) mod spliced;
 mod state;
 mod steps;
-mod table;
+pub(crate) mod table;
 mod tcb;
 mod text;
 pub(crate) mod time_wait;

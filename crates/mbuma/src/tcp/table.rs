@@ -42,6 +42,13 @@ pub(crate) struct ConnectionTable {
     len: AtomicUsize,
 }
 
+/// The reason for which a connection was not added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotAdded {
+    Taken,
+    Full,
+}
+
 impl ConnectionTable {
     pub(crate) fn new(random: &mut Random) -> Self {
         Self {
@@ -59,20 +66,24 @@ impl ConnectionTable {
         }
     }
 
-    /// Adds a connection unless its key is taken or the table is full.
-    pub(crate) fn insert(&self, pcb: &Arc<Inpcb>, max: usize) -> bool {
+    /// Adds a connection.
+    ///
+    /// # Errors
+    /// Its key is taken, or the table is full.
+    pub(crate) fn insert(&self, pcb: &Arc<Inpcb>, max: usize) -> Result<(), NotAdded> {
         // Relaxed: a limit, not a hand-over; racing threads may pass it by one each.
         if self.len.load(Ordering::Relaxed) >= max {
-            return false;
+            return Err(NotAdded::Full);
         }
         let added = match &pcb.ends() {
             Ends::V4(pair) => self.v4.insert(Hashed::new(pair, &self.hash), pcb),
             Ends::V6(pair, zone) => self.v6.insert(Hashed6::new(pair, *zone, &self.hash), pcb),
         };
-        if added {
-            self.len.fetch_add(1, Ordering::Relaxed);
+        if !added {
+            return Err(NotAdded::Taken);
         }
-        added
+        self.len.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Removes the connection with this key if `is_it` is true for it; returns whether it did.

@@ -407,8 +407,10 @@ fn a_full_table_takes_no_connection_until_one_ends() {
         b.say(&Hand::from_port(5002).segment(SYN));
         b.nothing();
     }
-    let refused = b.stack().tcp_connect(any(), them(PORT));
-    assert_eq!(refused.err(), Some(SocketError::AddrInUse));
+    for local in [any(), us(4000)] {
+        let refused = b.stack().tcp_connect(local, them(PORT));
+        assert_eq!(refused.err(), Some(SocketError::TooManyConnections));
+    }
     b.say(&one.segment(RST | ACK));
     b.dial(5002, TcpOptions::default());
     assert_eq!(b.stack().stats().tcp.connections, 2);

@@ -285,7 +285,7 @@ fn errno(error: SocketError, dialect: Dialect) -> &'static str {
         SocketError::WouldBlock => "EAGAIN",
         SocketError::AddrInUse => "EADDRINUSE",
         SocketError::AddrNotAvailable => "EADDRNOTAVAIL",
-        SocketError::NoBufs => "ENOBUFS",
+        SocketError::NoBufs | SocketError::TooManyConnections => "ENOBUFS",
         _ => "EIO",
     }
 }

@@ -331,7 +331,7 @@ fn several_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
 
 /// RFC 1122 4.2.3.4: a small segment waits while another is in flight, unless it ends the data and must not wait
 /// (nothing makes it wait, TCP_NODELAY, a FIN, urgent data), fills half of the largest window that the peer ever had,
-/// or has waited long enough.
+/// or has waited long enough. A cork makes the end of the data wait, and no segment that the peer's window cuts.
 #[inline(always)] // it has one caller, whose tests it repeats
 fn worth_sending(t: &Tcb, len: u32, waiting: u32) -> bool {
     let idle = !t.send.is_nagled();
@@ -340,7 +340,7 @@ fn worth_sending(t: &Tcb, len: u32, waiting: u32) -> bool {
     len >= t.send.mss
         || t.due.contains(Due::PROBE)
         || (last && (idle || t.send.nodelay || t.send.fin_queued || urgent::is_next(t)))
-        || (!held_back && t.send.wnd_max > 1 && len >= t.send.wnd_max / 2)
+        || ((!held_back || len < waiting) && t.send.wnd_max > 1 && len >= t.send.wnd_max / 2)
 }
 
 /// The last data of a buffer waits while its writer has more and enough is in flight: acknowledgements make room for

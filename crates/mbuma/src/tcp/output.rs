@@ -235,7 +235,7 @@ pub(super) fn syn_window(t: &mut Tcb) -> u16 {
 /// segments of a dialogue announce the same window, as the peer's header prediction expects (Linux compares the field).
 fn announce(t: &mut Tcb) -> u16 {
     let growth = t.rcv_growth();
-    let is_step = growth >= t.send.mss.min(t.recv.buf.hiwat() as u32 / 2);
+    let is_step = growth >= t.send.mss.min(t.rcv_whole() as u32 / 2);
     if is_step || t.recv.buf.is_empty() {
         t.recv.adv += growth;
     }

@@ -303,6 +303,11 @@ impl Tcb {
         65_535 << shift
     }
 
+    /// The window of an empty buffer, which may be larger than any window.
+    pub(crate) fn rcv_whole(&self) -> usize {
+        self.recv.buf.hiwat().min(self.rcv_wnd_max())
+    }
+
     /// The window that could be announced now.
     pub(crate) fn rcv_space(&self) -> u32 {
         let reserved = charge(0, self.recv.reass.pinned());
@@ -311,10 +316,8 @@ impl Tcb {
     }
 
     /// Whether a reader has made so much room that the peer, whose window may have been nearly closed, must hear of it.
-    /// A buffer may be larger than any window.
     pub(crate) fn should_reopen(&self) -> bool {
-        let whole = self.recv.buf.hiwat().min(self.rcv_wnd_max());
-        self.rcv_space().saturating_sub(self.rcv_wnd()) as usize >= whole / 4
+        self.rcv_space().saturating_sub(self.rcv_wnd()) as usize >= self.rcv_whole() / 4
     }
 
     /// How far the announced right edge could move, in units of the window scale.

@@ -387,7 +387,7 @@ fn window_grew(t: &Tcb) -> bool {
     if nothing_received || !t.conn.state.receives_data() {
         return false;
     }
-    let (hiwat, wnd) = (t.recv.buf.hiwat() as u32, t.rcv_wnd());
+    let (hiwat, wnd) = (t.rcv_whole() as u32, t.rcv_wnd());
     let half = (hiwat / 2).max(1);
     // The fast path: most of the buffer is announced, so less than half of it can be added.
     if wnd > hiwat.saturating_sub(half) {

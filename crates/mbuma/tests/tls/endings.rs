@@ -74,6 +74,36 @@ fn a_client_that_trusts_another_certificate_ends_with_an_alert() {
 }
 
 #[test]
+fn a_client_without_a_protocol_of_the_servers_is_told_so() {
+    // RFC 7301 3.2: breaks if a server that fails sends one record of several, and not the alert, which is the last.
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let mut wire = Wire::new();
+        let suites: Vec<_> = aws_lc_rs::ALL_CIPHER_SUITES.to_vec();
+        let suites = suites.into_iter().filter(|s| s.version() == version);
+        let mut config = client_config(&suites.collect::<Vec<_>>());
+        config.alpn_protocols = vec![b"its own".to_vec()];
+        let name = "server.test".try_into().expect("a name");
+        let tcp = wire.client.take().expect("a connection");
+        let mut client = TlsHandshake::client(tcp, Arc::new(config), name).expect("a client");
+        let mut config = server_config();
+        config.alpn_protocols = vec![b"another".to_vec()];
+        let tcp = wire.server.take().expect("a connection");
+        let mut server = TlsHandshake::server(tcp, Arc::new(config)).expect("a server");
+        let (mut a, mut b) = (None, None);
+        until(&wire, || {
+            a = a.take().or_else(|| client.advance().err());
+            b = b.take().or_else(|| server.advance().err());
+            a.is_some() && b.is_some()
+        });
+        let told = rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol);
+        assert!(
+            matches!(&a, Some(HandshakeError::Tls(e)) if *e == told),
+            "{a:?}"
+        );
+    }
+}
+
+#[test]
 fn a_dropped_stream_delivers_its_data_and_says_its_end() {
     // Breaks if a drop cuts off what is in the send buffer, or leaves close_notify out.
     let mut wire = Wire::new();

@@ -264,20 +264,22 @@ impl TlsHandshake {
         }
     }
 
-    /// Takes the alert that rustls has for the peer; the next step sends it. One call: it comes before anything that is
-    /// received is looked at again. The bytes stay, because rustls remembers places in them.
+    /// Takes the alert that rustls has for the peer, and the records before it; the next step sends them. While rustls
+    /// has output it looks at nothing that was received. The bytes stay, because rustls remembers places in them.
     fn fail(&mut self, e: rustls::Error) {
-        let bytes = &mut self.incoming;
-        let said = match &mut self.side {
+        let (bytes, out) = (&mut self.incoming, &mut self.outgoing);
+        match &mut self.side {
             HandshakeSide::Server(conn) => {
-                react(conn.process_tls_records(bytes).state, &mut self.outgoing)
+                while conn.wants_write()
+                    && react(conn.process_tls_records(bytes).state, out).is_ok()
+                {}
             }
             HandshakeSide::Client(conn) => {
-                react(conn.process_tls_records(bytes).state, &mut self.outgoing)
+                while conn.wants_write()
+                    && react(conn.process_tls_records(bytes).state, out).is_ok()
+                {}
             }
-        };
-        // A second failure says no more than the first.
-        drop(said);
+        }
         self.failed = Some(e);
     }
 

@@ -89,8 +89,8 @@ impl Stack {
     }
 
     /// The same for a socket whose address and port other sockets may have too, if they are bound in this way. Each of
-    /// them gets the datagrams to broadcasts and to the groups that it has joined; of those to one address, the socket
-    /// that was bound last gets all.
+    /// them gets the datagrams to broadcasts and to the groups that it has joined; of the sockets with one address, a
+    /// hash of the flow selects the one that gets all datagrams of a sender, until such a socket is bound or dropped.
     ///
     /// # Errors
     /// As [`Stack::udp_bind`]; also if 256 sockets share the port.
@@ -158,8 +158,9 @@ impl UdpSocket {
     /// The oldest datagram that arrived.
     ///
     /// # Errors
-    /// If there is none: the oldest error about a sent datagram, which is removed; without one,
-    /// [`RecvError::WouldBlock`].
+    /// If there is none: of a [connected](Self::connect) socket, the oldest error about a sent datagram, which is
+    /// removed; without one, [`RecvError::WouldBlock`]. An unconnected socket reports errors by
+    /// [`take_error`](Self::take_error) alone: otherwise any client that is gone would end the server that answers it.
     #[doc(alias = "recvfrom")]
     pub fn recv(&self) -> Result<Datagram, RecvError> {
         self.take(None, None)
@@ -240,9 +241,12 @@ impl UdpSocket {
         }
     }
 
-    /// The oldest error, or that there is none.
+    /// The oldest error of a connected socket, or that there is none.
     fn oldest_error(&self, waiting: Option<WaitBy<'_>>) -> RecvError {
         let Bound { stack, pcb, .. } = &*self.0;
+        if pcb.flow().is_none() {
+            return RecvError::WouldBlock;
+        }
         let error = pcb.errors.pop(stack.0.giant(), waiting);
         error.map_or(RecvError::WouldBlock, |record| RecvError::Icmp(record.with))
     }

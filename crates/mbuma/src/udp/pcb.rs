@@ -3,8 +3,8 @@
 //! A datagram goes to the socket that is connected to its sender; else to the socket that is bound to its destination
 //! address and port; else, if the address is ours, to the socket that is bound to the port on all our addresses; else,
 //! unless it was sent to a group or broadcast, to the interface's socket for all datagrams (`any`), if there is one. So
-//! a gateway can relay datagrams to its own address, as it does with connections. Of several sockets that share a port
-//! and match, the one that was bound last gets it, as in FreeBSD and Linux.
+//! a gateway can relay datagrams to its own address, as it does with connections. Of several sockets that share an
+//! address and a port, a hash of the flow selects one, as with SO_REUSEPORT of Linux and SO_REUSEPORT_LB of FreeBSD.
 //!
 //! A datagram to a group or broadcast goes to each socket that is bound to the port on all addresses, and wants it. A
 //! connected socket wants none, because its address is no longer all of them.
@@ -266,7 +266,13 @@ impl UdpTable {
             Whose::Ours(iface) => on_all().or_else(|| any(iface)),
             Whose::Foreign(iface) => any(iface),
         });
-        found.map(Arc::clone)
+        let found = found?;
+        Some(Arc::clone(match found.shares {
+            true => one_of(list, found, || {
+                ends.with_bytes(|bytes| inner.flows.hash_bytes(bytes))
+            }),
+            false => found,
+        }))
     }
 
     /// The sockets that a datagram to the group or broadcast `dst` could be for, in the order in which they were bound.
@@ -277,6 +283,21 @@ impl UdpTable {
         let all = port.into_iter().flat_map(|port| &port.bound);
         all.filter(|p| is_on_all(p, dst)).map(Arc::clone).collect()
     }
+}
+
+/// Of the sockets that share their address with `found`: the one that takes the flow with this hash.
+#[cold]
+fn one_of<'a>(
+    list: &'a [Arc<UdpPcb>],
+    found: &'a Arc<UdpPcb>,
+    hash: impl FnOnce() -> u64,
+) -> &'a Arc<UdpPcb> {
+    let all = || list.iter().filter(|pcb| pcb.local == found.local);
+    let place = match all().count() {
+        1 => 0,
+        count => hash() as usize % count,
+    };
+    all().nth(place).unwrap_or(found)
 }
 
 /// Whether a socket is bound on all addresses, of the version of IP of `dst`.

@@ -268,13 +268,14 @@ fn addresses_are_text_too() {
 fn datagrams_and_errors_are_polled() {
     let lab = Lab::plain();
     let socket = lab.stack.udp_bind(at(US, 1000)).unwrap();
+    socket.connect(at(PEER, 9)).unwrap();
     let task = Task::new();
     let sent = socket.poll_send(&mut task.cx(), lab.chain(b"hello"), at(PEER, 9));
     assert_eq!(sent, Poll::Ready(Ok(())));
     let quote = lab.frame()[14..14 + Ipv4Header::LEN + 8].to_vec();
     let unreachable = IcmpMessage::DestUnreachable(Unreachable::PortUnreachable);
     let error = ip_frame(&from_peer(US, IpProto::ICMP), &icmp(unreachable, &quote));
-    for come in [&udp_frame(1, at(US, 1000), b"x"), &error] {
+    for come in [&udp_frame(9, at(US, 1000), b"x"), &error] {
         assert!(socket.poll_recv(&mut task.cx()).is_pending());
         lab.give(come);
         assert_eq!(task.woken(), 1);

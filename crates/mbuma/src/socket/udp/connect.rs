@@ -57,13 +57,18 @@ impl UdpSocket {
         }
         let local = self.source_to(peer).ok_or(BindError::NoRoute)?;
         let flow = Ends::between(local, peer).ok_or(BindError::AddrNotAvailable)?;
-        let _giant = stack.0.enter_giant();
+        let giant = stack.0.enter_giant();
         let flow = match flow.lacks_zone() {
             true => flow.on_link(self.link_of(peer).ok_or(BindError::NoRoute)?.number()),
             false => flow,
         };
-        let connected = stack.0.udp.table.connect(pcb, flow);
-        connected.then_some(()).ok_or(BindError::AddrInUse)
+        if !stack.0.udp.table.connect(pcb, flow) {
+            return Err(BindError::AddrInUse);
+        }
+        drop(giant);
+        // They are about datagrams to others.
+        while self.take_error().is_some() {}
+        Ok(())
     }
 
     /// The interface by which datagrams to a peer leave.
@@ -74,7 +79,7 @@ impl UdpSocket {
     }
 
     /// Takes its peer away from the socket, which is then bound as before [`connect`](Self::connect); without a peer
-    /// nothing changes. Of sockets that share its port, it counts as the one that was bound last.
+    /// nothing changes.
     #[doc(alias = "AF_UNSPEC")]
     pub fn disconnect(&self) {
         let Bound { stack, pcb, .. } = &*self.0;

@@ -82,6 +82,7 @@ use kern::{Cpus, Taskqueue};
 
 use crate::device::Device;
 use crate::device::tap::{Tap, TapOptions};
+use crate::stack::driver::Driver;
 use crate::{IfConfig, IfIndex, Stack};
 use worker_set::{Polled, WorkerSet};
 
@@ -203,11 +204,15 @@ impl Runtime {
         self.worker_set().taskqueue(worker % self.workers())
     }
 
-    /// Drives `stack` from now on: the timers of its CPUs, and their queued packets. Further calls have no effect.
+    /// Drives `stack` from now on: the timers of its CPUs, their queued packets, and the interfaces that
+    /// [`Stack::add_interface`] makes. Further calls have no effect.
     ///
     /// # Panics
     /// If the stack has other CPUs than [`Runtime::cpus`].
     pub fn add(&self, stack: &Stack) {
+        let worker_set: Arc<WorkerSet> = Arc::clone(self.worker_set());
+        let driver: Arc<dyn Driver> = worker_set;
+        stack.set_driver(Arc::downgrade(&driver));
         self.worker_set().add(stack);
     }
 

@@ -1,11 +1,7 @@
 //! Stacks that a runtime makes and drives from the start.
 
-use std::sync::Arc;
-
 use super::Runtime;
-use super::worker_set::WorkerSet;
 use crate::error::Error;
-use crate::stack::driver::Driver;
 use crate::{Config, Stack};
 
 /// A stack to come: [`StackBuilder::build`] makes it.
@@ -41,9 +37,6 @@ impl StackBuilder<'_> {
     pub fn build(mut self) -> Result<Stack, Error> {
         self.config.cpus = self.runtime.cpus();
         let stack = Stack::new(self.config)?;
-        let worker_set: Arc<WorkerSet> = Arc::clone(self.runtime.worker_set());
-        let driver: Arc<dyn Driver> = worker_set;
-        stack.set_driver(Arc::downgrade(&driver));
         self.runtime.add(&stack);
         Ok(stack)
     }

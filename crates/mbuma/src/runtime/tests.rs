@@ -321,3 +321,21 @@ fn many_threads_use_one_stack() {
     runtime.shutdown();
     pair.check_balance();
 }
+
+#[test]
+fn a_stack_that_is_added_takes_interfaces() {
+    // Breaks when interfaces of stacks that the runtime's builder did not make have no thread, or an option is lost.
+    let runtime = Runtime::with_workers(1).expect("threads");
+    let mut config = Config::from_system();
+    config.cpus = runtime.cpus();
+    let stack = Stack::new(config).expect("address space");
+    let device = || crate::device::tunnel::pair(stack.pool(), 1500).expect("descriptors");
+    let ((early, _far), (late, _other_far)) = (device(), device());
+    let up = stack.add_interface(early).up();
+    assert!(matches!(up, Err(crate::Error::NoRuntime)));
+    runtime.add(&stack);
+    let interface = stack.add_interface(late);
+    let up = interface.config(|config| config.accept_any = true).up();
+    let index = up.expect("the runtime drives it");
+    assert!(stack.0.interface(index).is_some_and(|ifp| ifp.accept_any));
+}

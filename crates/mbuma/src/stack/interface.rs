@@ -92,7 +92,7 @@ pub struct InterfaceBuilder<'s, D> {
 }
 
 impl Stack {
-    /// Begins an interface on a device. The runtime that made the stack takes in its frames.
+    /// Begins an interface on a device. The runtime that drives the stack takes in its frames.
     pub fn add_interface<D: IntoInterface>(&self, device: D) -> InterfaceBuilder<'_, D> {
         InterfaceBuilder {
             stack: self,
@@ -144,6 +144,12 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
             IpAddr::V4(gateway) => self.gateway = Some(gateway),
             IpAddr::V6(gateway) => self.gateway6 = Some(gateway),
         }
+        self
+    }
+
+    /// Changes further options, such as autoconfiguration. The name is set by [`name`](Self::name) alone.
+    pub fn config(mut self, change: impl FnOnce(&mut IfConfig)) -> Self {
+        change(&mut self.config);
         self
     }
 

@@ -325,8 +325,7 @@ impl Rcvbuf {
     /// The pending reset, if there is one: the owner gets it once.
     #[doc(alias = "SO_ERROR")]
     pub(super) fn take_reset(&self) -> bool {
-        let mut inner = self.inner.lock();
-        inner.splice(Want::Read).is_none() && std::mem::take(&mut inner.reset)
+        std::mem::take(&mut self.inner.lock().reset)
     }
 
     /// Wakes all threads on both sides: the state in which they wait has ended.

@@ -218,6 +218,7 @@ impl Side {
 }
 
 /// Makes records that no sender of ours would.
+#[derive(Clone, Copy)]
 struct Forge {
     version: TlsVersion,
     key: u8,
@@ -299,6 +300,11 @@ fn data_goes_both_ways_and_close_notify_ends_it() {
         world.server.send(&world.pool, b"response");
         pass(&mut world);
         world.server.session.close();
+        let end = world.server.wire(&world.pool);
+        let inner_type = usize::from(version == TlsVersion::Tls13);
+        let at = end.len() - TAG_LEN - inner_type - 2;
+        assert_eq!(end[at..at + 2], [1, 0], "a warning");
+        world.client.take(&world.pool, &end);
         pass(&mut world);
         assert_eq!(world.server.got, b"request");
         assert_eq!(world.client.got, b"response");
@@ -525,6 +531,49 @@ fn a_wrong_record_ends_the_stream_with_its_alert() {
 }
 
 #[test]
+fn nothing_comes_inside_of_a_message() {
+    // RFC 8446 5.1: breaks if an empty record, or an alert, between two parts of a message is taken.
+    for (kind, content) in [(23, &b""[..]), (21, &[1, 90])] {
+        let mut world = World::v13();
+        let mut forge = Forge::client(TlsVersion::Tls13);
+        let begun = forge.record(22, &[24, 0]);
+        let between = forge.record(kind, content);
+        let wire = [begun, between, forge.record(22, &[0, 1, 0])].concat();
+        world.server.take(&world.pool, &wire);
+        let bad = TlsError::Protocol(TlsAlert::UNEXPECTED_MESSAGE);
+        assert_eq!(world.server.error, Some(bad), "type {kind}");
+    }
+}
+
+#[test]
+fn only_tls_1_2_has_errors_that_are_warnings() {
+    // RFC 5246 7.2.2, RFC 8446 6: breaks if a warning ends a connection of TLS 1.2, or an error of TLS 1.3 does not
+    // because it says that it is a warning.
+    for (version, error) in [
+        (TlsVersion::Tls12, None),
+        (TlsVersion::Tls13, Some(TlsError::PeerAlert(TlsAlert(40)))),
+    ] {
+        let mut world = World::new(version, 1 << 24);
+        let alert = Forge::client(version).record(21, &[1, 40]);
+        world.server.take(&world.pool, &alert);
+        assert_eq!(world.server.error, error);
+    }
+}
+
+#[test]
+fn a_side_that_has_said_its_end_is_asked_for_a_key_and_goes_on() {
+    // Breaks if a request for a new key ends the receiving direction of a side that may answer nothing any more.
+    let mut world = World::v13();
+    world.server.session.close();
+    world.client.session.update_key(true).unwrap();
+    world.client.send(&world.pool, b"more");
+    pass(&mut world);
+    assert_eq!(world.server.error, None);
+    assert_eq!(world.server.got, b"more");
+    assert_eq!(world.client.session.end(), Some(StreamEnd::Clean));
+}
+
+#[test]
 fn padding_is_taken_off() {
     // Breaks if the type is searched for from the wrong end or off by one: lengths 0 and 1 of content, and padding.
     let mut world = World::v13();
@@ -584,17 +633,25 @@ fn a_handshake_message_may_be_cut_and_tickets_may_follow_each_other() {
 
 #[test]
 fn a_second_handshake_of_tls_1_2_is_refused_by_a_warning() {
-    // Breaks if a ClientHello inside of a connection ends it, or is not answered.
+    // Breaks if a ClientHello to a server, or a HelloRequest to a client, inside of a connection ends it, or is not
+    // answered.
+    let to_server = Forge::client(TlsVersion::Tls12);
+    let to_client = Forge {
+        key: 100,
+        ..to_server
+    };
     let mut world = World::new(TlsVersion::Tls12, 1 << 24);
-    let mut forge = Forge::client(TlsVersion::Tls12);
-    world
-        .server
-        .take(&world.pool, &forge.record(22, &[1, 0, 0, 1, 7]));
-    world.server.take(&world.pool, &forge.record(23, b"data"));
-    assert_eq!(world.server.error, None);
-    assert_eq!(world.server.got, b"data");
-    let said = world.server.wire(&world.pool);
-    assert_eq!((said[0], &said[13..15]), (21, &[1, 100][..]));
+    for (side, mut forge, request) in [
+        (&mut world.server, to_server, &[1, 0, 0, 1, 7][..]),
+        (&mut world.client, to_client, &[0, 0, 0, 0]),
+    ] {
+        side.take(&world.pool, &forge.record(22, request));
+        side.take(&world.pool, &forge.record(23, b"data"));
+        assert_eq!(side.error, None);
+        assert_eq!(side.got, b"data");
+        let said = side.wire(&world.pool);
+        assert_eq!((said[0], &said[13..15]), (21, &[1, 100][..]));
+    }
 }
 
 #[test]

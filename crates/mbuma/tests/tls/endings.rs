@@ -1,7 +1,8 @@
 //! Streams that end as they should not.
 
-use mbuf::{Blank, ClusterSize};
+use mbuf::{Blank, Chain, ClusterSize};
 use mbuma::State;
+use mbuma::socket::{SpliceEnd, SpliceOptions, splice};
 use mbuma::tls::{
     AwsLcAead, AwsLcSuite, DirectionKeys, KeySource, NONCE_LEN, TlsKeys, TlsRole, TlsVersion,
 };
@@ -160,6 +161,52 @@ fn a_side_that_reads_no_more_sees_the_end() {
     assert_eq!(receive(&wire, &server, 27).len(), 27);
 }
 
+#[test]
+fn a_stream_that_was_not_read_is_reset() {
+    // RFC 2525 2.17: breaks if a peer takes content for read that nothing read.
+    let mut wire = Wire::new();
+    let (client, server) = ours(&mut wire, client_config(&[]), server_config());
+    client.send(b"x").expect("room");
+    wire.poll();
+    drop(server);
+    let reset = Some(SocketError::Reset);
+    until(&wire, || client.error() == reset);
+}
+
+#[test]
+fn a_stream_that_ends_amid_a_record_is_reset() {
+    // As above, for a part of a record.
+    let mut wire = Wire::new();
+    let tcp = wire.server.take().expect("a connection");
+    let server = TlsStream::new(
+        tcp,
+        keys(TlsRole::Server, &Arc::default()),
+        Default::default(),
+    );
+    let client = wire.client.take().expect("a connection");
+    client.send(&[23, 3, 3, 0x40, 0, 1]).expect("room");
+    wire.poll();
+    drop(server);
+    until(&wire, || client.error() == Some(SocketError::Reset));
+}
+
+#[test]
+fn what_found_buffers_is_sent_though_the_rest_did_not() {
+    // Breaks if a write that is half done is reported as not done: the program would send the first part again.
+    let mut wire = Wire::new();
+    let (client, server) = ours(&mut wire, client_config(&[]), server_config());
+    let data = pattern(32_000);
+    let pool = wire.stacks[0].pool();
+    let taken = std::iter::from_fn(|| Chain::from_slice(pool, &data[..16_000]).ok());
+    let mut taken: Vec<_> = taken.collect();
+    drop(taken.pop());
+    let sent = client.send(&data).expect("buffers for a part");
+    assert!((1..data.len()).contains(&sent), "{sent}");
+    drop(taken);
+    assert_eq!(client.send(&data[sent..]), Ok(data.len() - sent));
+    assert!(receive(&wire, &server, data.len()) == data);
+}
+
 /// Has no next keys. The count tells whether it is there.
 struct Counted(#[expect(dead_code, reason = "its count is looked at")] Arc<()>);
 
@@ -173,28 +220,39 @@ impl KeySource for Counted {
     }
 }
 
+/// Keys of one side; both sides have the same ones.
+fn keys(role: TlsRole, count: &Arc<()>) -> TlsKeys {
+    let key = |byte| {
+        let aead = AwsLcAead::new(AwsLcSuite::Aes128Gcm, &[byte; 16]).expect("16 bytes");
+        DirectionKeys::new(Box::new(aead), [byte; NONCE_LEN], 0)
+    };
+    let (tx, rx) = match role {
+        TlsRole::Client => (1, 2),
+        TlsRole::Server => (2, 1),
+    };
+    TlsKeys {
+        version: TlsVersion::Tls13,
+        role,
+        tx: key(tx),
+        rx: key(rx),
+        source: Box::new(Counted(Arc::clone(count))),
+    }
+}
+
 #[test]
 fn the_keys_go_when_the_connection_is_done() {
     // Breaks if the keys of a connection stay in memory through TIME-WAIT, whichever comes first: TIME-WAIT or the
     // drop.
     for drop_first in [true, false] {
         let mut wire = Wire::new();
-        let key = |byte| {
-            let aead = AwsLcAead::new(AwsLcSuite::Aes128Gcm, &[byte; 16]).expect("16 bytes");
-            DirectionKeys::new(Box::new(aead), [byte; NONCE_LEN], 0)
-        };
         let count = Arc::new(());
-        let keys = |role, tx, rx| TlsKeys {
-            version: TlsVersion::Tls13,
-            role,
-            tx: key(tx),
-            rx: key(rx),
-            source: Box::new(Counted(Arc::clone(&count))),
-        };
         let tcp = wire.client.take().expect("a connection");
-        let client = TlsStream::new(tcp, keys(TlsRole::Client, 1, 2), Default::default());
+        let client = TlsStream::new(tcp, keys(TlsRole::Client, &count), Default::default());
         let tcp = wire.server.take().expect("a connection");
-        let server = TlsStream::new(tcp, keys(TlsRole::Server, 2, 1), Default::default());
+        // A splice of the plain connection would send records back as content.
+        let echo = splice(&tcp, &tcp, SpliceOptions::default()).expect("it is free");
+        let server = TlsStream::new(tcp, keys(TlsRole::Server, &count), Default::default());
+        assert_eq!(echo.outcome().map(|o| o.end), Some(SpliceEnd::Stopped));
         assert_eq!(Arc::strong_count(&count), 3);
         client.shutdown(Shutdown::Write);
         let mut client = Some(client);

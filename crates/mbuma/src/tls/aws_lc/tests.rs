@@ -5,7 +5,7 @@ use mbuf::{Chain, MbufPool, PoolConfig};
 use super::*;
 use crate::sockbuf::{PlainContent, PlainRecord, Sealer};
 use crate::tls::tests::NoKeys;
-use crate::tls::{DirectionKeys, HEADER_LEN, TlsKeys, TlsRole, TlsSession, TlsVersion};
+use crate::tls::{DirectionKeys, HEADER_LEN, TlsError, TlsKeys, TlsRole, TlsSession, TlsVersion};
 
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
@@ -39,6 +39,21 @@ fn opened(pool: &MbufPool, session: &mut TlsSession, wire: &[u8]) -> Vec<u8> {
     let body = Chain::from_slice(pool, &wire[HEADER_LEN..]).unwrap();
     assert_eq!(header.len(), body.len());
     session.receive(pool, header, &body).unwrap().to_vec()
+}
+
+#[test]
+fn a_key_of_gcm_is_worn_out_in_time() {
+    // RFC 8446 5.5: breaks if more than 2^24.5 records are sealed under a key of AES-GCM, or those that the handshake
+    // sealed do not count.
+    let pool = MbufPool::new(PoolConfig::default()).unwrap();
+    for (suite, len) in [(AwsLcSuite::Aes128Gcm, 16), (AwsLcSuite::Aes256Gcm, 32)] {
+        let seq = (1 << 24) - 2;
+        let mut client = session(TlsVersion::Tls12, suite, &vec![7; len], &[0; 12], seq);
+        for _ in 0..2 {
+            sealed(&pool, &mut client, b"x");
+        }
+        assert_eq!(client.may_frame(), Err(TlsError::KeyWornOut), "{suite:?}");
+    }
 }
 
 #[test]

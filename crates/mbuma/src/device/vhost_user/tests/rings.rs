@@ -224,6 +224,15 @@ fn no_kick_is_lost() {
     }
 }
 
+/// Breaks if a ring has a size that no ring has: the next index is computed modulo the size, which must not be 0.
+#[test]
+fn a_ring_has_a_power_of_two_of_descriptors() {
+    let driver = Driver::new();
+    let ring = |size| Vring::new(driver.memory(), place(TO_MACHINE), size, 0, false);
+    assert!([0, 3, 1 << 16].map(ring).iter().all(Result::is_err));
+    assert_eq!(ring(32).unwrap().size(), 32);
+}
+
 proptest! {
     /// Breaks if a driver that asks to be called at an index is not called when that is passed, or is called for
     /// nothing.

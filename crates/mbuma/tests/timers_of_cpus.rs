@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use kern::cpus::{Cpus, VirtualCpus, Workers};
 use kern::{AtomicDeadline, OneCpu, Random, Time, VirtualClock};
-use mbuf::{Live, Mbufq};
+use mbuf::{Chain, Live, Mbufq};
 
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities, Device};
+use mbuma::socket::{SpliceEnd, SpliceOptions, splice};
 use mbuma::{Config, Dispatch, IfAddr, IfConfig, Protocol, Stack, TcpStream, UdpSocket};
 
 struct World {
@@ -127,6 +128,44 @@ fn a_cpu_hears_of_an_earlier_timer_that_another_thread_set() {
     assert_eq!(called(), 0, "later than what it waits for");
     world.stack.set_cpu_waker(0, None);
     world.end([first, second, third]);
+}
+
+#[test]
+fn the_cpu_of_the_shared_timers_hears_of_a_splices() {
+    // Breaks if a splice that is idle, or waits for buffers, sleeps until its worker happens to wake up.
+    let workers = Arc::new(Workers::new(1));
+    let world = world(workers);
+    let calls = Arc::new(Calls(AtomicUsize::new(0)));
+    let called = || calls.0.swap(0, Ordering::Relaxed);
+    let (stack, pool) = (&world.stack, world.stack.pool());
+    stack.set_cpu_waker(0, Some(Waker::from(Arc::clone(&calls))));
+    let [from, to] = [0, 1].map(|_| stack.unix().pair());
+    let options = SpliceOptions {
+        idle: Some(Duration::from_secs(10)),
+        ..SpliceOptions::default()
+    };
+    let idle = splice(&from.1, &to.0, options).unwrap();
+    assert_eq!(called(), 1, "its idle time");
+    world.clock.advance(Duration::from_secs(10));
+    stack.poll_timers(0);
+    assert_eq!(idle.outcome().map(|o| o.end), Some(SpliceEnd::Idle));
+
+    from.0.send(b"word").unwrap();
+    let taken: Vec<_> = std::iter::from_fn(|| Chain::from_slice(pool, &[0]).ok()).collect();
+    let options = SpliceOptions {
+        max: Some(1),
+        ..SpliceOptions::default()
+    };
+    called();
+    let waits = splice(&from.1, &to.0, options).unwrap();
+    assert_eq!((called(), waits.moved()), (1, 0), "it waits for a buffer");
+    drop(taken);
+    world.clock.advance(Duration::from_millis(10));
+    stack.poll_timers(0);
+    assert_eq!(waits.outcome().map(|o| o.end), Some(SpliceEnd::Max));
+    stack.set_cpu_waker(0, None);
+    drop((from, to, idle, waits));
+    world.end([]);
 }
 
 /// Sends a datagram to itself whenever one comes.

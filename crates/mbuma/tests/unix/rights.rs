@@ -382,6 +382,25 @@ fn a_long_row_of_objects_ends() {
     }
 }
 
+/// Breaks if no socket of a thread is closed any more once an object has panicked in its drop.
+#[test]
+fn a_panic_of_an_object_stops_no_later_close() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+    let stack = stack();
+    let (left, right) = stack.unix().pair();
+    let bomb: Box<dyn std::any::Any + Send> = Box::new(Bomb);
+    give(&stack, &left, bomb);
+    let closed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(right)));
+    assert!(closed.is_err());
+    drop(left);
+    drop(stack.unix().pair());
+}
+
 /// Breaks if a thread that receives, one that sends and one that closes can make a socket end that can be
 /// received, or stay that can't.
 #[test]

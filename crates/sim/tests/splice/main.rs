@@ -442,6 +442,25 @@ fn a_reset_is_passed_on_as_a_reset() {
 }
 
 #[test]
+fn a_reset_is_the_programs_unless_it_is_passed_on() {
+    // Breaks when a client that breaks off takes the connection to the server with it, on which the program may go on.
+    on_chain(|b, chain| {
+        let options = SpliceOptions {
+            pass_end: false,
+            ..PLAIN
+        };
+        let splice = splice_of(&chain, options);
+        chain.client.abort();
+        b.run(20);
+        let end = SpliceEnd::Source(SocketError::Reset);
+        assert_eq!(outcome(&splice), (0, end));
+        assert_eq!(chain.sink.send(b"goes on"), Ok(7));
+        b.run(20);
+        assert_eq!(b.read(&chain.server), b"goes on");
+    });
+}
+
+#[test]
 fn a_sink_that_fails_ends_the_splice() {
     // Breaks when data goes on into a dead connection, or the program does not learn of it.
     on_chain(|b, chain| {

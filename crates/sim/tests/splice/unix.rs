@@ -412,23 +412,31 @@ fn rights_end_a_relay_and_the_program_gets_them() {
     // Breaks when rights stop one direction of a relay for ever, or go down with its connections.
     let b = Bench::new(1, 0.0);
     let stack = b.net.at(b.nodes[PROXY]);
-    let (pair, other) = (stack.unix().pair(), stack.unix().pair());
-    let relay = relay(pair.1, other.0, None).expect("both are free");
-    let bytes = Mbufs::from_slice(stack.pool(), b"with").expect("buffers");
-    let (passed, kept) = stack.unix().pair();
-    let message = Message::new(bytes).with(passed);
-    pair.0.send_with(message).expect("room");
-    let ends = relay.wait_blocking(Some(Duration::ZERO));
-    let ends = ends.expect("it has ended").map(|o| o.end);
-    assert_eq!(ends, [SpliceEnd::Rights, SpliceEnd::Stopped]);
-    let (source, sink) = relay.into_ends();
-    let received = source.recv_with(100).expect("it is there");
-    let received = received.expect("it is not the end");
-    assert_eq!(
-        (received.data.to_vec(), received.rights.len()),
-        (b"with".to_vec(), 1)
-    );
-    drop((received, source, sink, pair.0, other.1, kept));
+    for back in [false, true] {
+        let (pair, other) = (stack.unix().pair(), stack.unix().pair());
+        let relay = relay(pair.1, other.0, None).expect("both are free");
+        let bytes = Mbufs::from_slice(stack.pool(), b"with").expect("buffers");
+        let (passed, kept) = stack.unix().pair();
+        let message = Message::new(bytes).with(passed);
+        let writer = if back { &other.1 } else { &pair.0 };
+        writer.send_with(message).expect("room");
+        let ends = relay.wait_blocking(Some(Duration::ZERO));
+        let mut ends = ends.expect("it has ended").map(|o| o.end);
+        let (one, two) = relay.into_ends();
+        let mut sides = [&one, &two];
+        if back {
+            ends.reverse();
+            sides.reverse();
+        }
+        assert_eq!(ends, [SpliceEnd::Rights, SpliceEnd::Stopped]);
+        let received = sides[0].recv_with(100).expect("it is there");
+        let received = received.expect("it is not the end");
+        assert_eq!(
+            (received.data.to_vec(), received.rights.len()),
+            (b"with".to_vec(), 1)
+        );
+        drop((received, one, two, pair.0, other.1, kept));
+    }
 }
 
 #[test]
@@ -438,6 +446,12 @@ fn a_direction_is_spliced_once_and_again_later() {
         let there = row.splice(PLAIN);
         let again = splice(row.source.endpoint(), row.sink.endpoint(), PLAIN);
         assert_eq!(again.err(), Some(SpliceError::Busy));
+        // A source whose sink is taken is free, and reports to its program.
+        let other = Row::new(b, [true, true]);
+        let busy = splice(other.source.endpoint(), row.sink.endpoint(), PLAIN);
+        assert_eq!(busy.err(), Some(SpliceError::Busy));
+        other.writer.send(b"to the program");
+        assert_eq!(other.source.read().as_deref(), Some(&b"to the program"[..]));
         let back = splice(row.sink.endpoint(), row.source.endpoint(), PLAIN);
         drop((there, back.expect("the other direction is free")));
         let again = row.splice(PLAIN);

@@ -138,7 +138,33 @@ fn ports(packet: &Packet, header: &[u8; Ipv4Header::LEN]) -> Option<(u16, u16)> 
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
-    use super::kept_to;
+    use mbuf::{Chain, MbufPool, PoolConfig};
+
+    use super::*;
+
+    /// The bytes of a packet, followed by these.
+    fn packet(pool: &MbufPool, header: &[u8], rest: &[u8]) -> Packet {
+        let bytes = [header, rest].concat();
+        Packet::under_headers(pool, Chain::from_slice(pool, &bytes).unwrap(), 0).unwrap()
+    }
+
+    #[test]
+    fn options_and_headers_of_others_are_no_ports() {
+        // Breaks when IP options make two flows of one, which two CPUs then handle; or when ICMPv6, or a header behind
+        // IPv6's, is taken for ports: the fragments of one datagram would go to several CPUs.
+        let pool = MbufPool::new(PoolConfig::default()).unwrap();
+        let flows = Flows::new(&mut Random::from_seed(1));
+        let (ports, other) = ([0, 7, 0, 9], [1, 1, 1, 0]);
+        let plain = [&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0][..], &[10; 8]].concat();
+        let long = [&[0x46], &plain[1..], &other].concat();
+        let of_ip4 = |header: &[u8]| flows.of_ip4(&packet(&pool, header, &ports));
+        assert_eq!(of_ip4(&long), of_ip4(&plain));
+        for next in [44, 58] {
+            let header = [&[0x60, 0, 0, 0, 0, 4, next, 64][..], &[7; 32]].concat();
+            let of_ip6 = |rest: &[u8]| flows.of_ip6(&packet(&pool, &header, rest));
+            assert_eq!(of_ip6(&ports), of_ip6(&other), "{next}");
+        }
+    }
 
     #[test]
     fn a_flow_is_kept_to_its_queue_and_never_0() {

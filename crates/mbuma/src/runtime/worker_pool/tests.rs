@@ -6,6 +6,7 @@ use std::time::Duration;
 use kern::{Clock, MonotonicClock};
 
 use super::{ThreadError, WorkerPool, WorkerPoolConfig};
+use crate::device::Budget;
 use crate::device::epair::{EpairConfig, EpairEnd, Input};
 use crate::runtime::{
     Inbox, Interest, LocalTasks, Phase, Quiescence, Readiness, RoundError, WorkerContext, run_round,
@@ -107,6 +108,83 @@ fn descriptors_timers_and_wakers_name_their_task() {
     }
     assert_eq!(probe.seen[1..], [Seen::Event(1), Seen::Timer(2)]);
     assert_eq!(probe.context.timers(), 0);
+}
+
+#[test]
+fn an_event_is_seen_while_tasks_always_have_turns() {
+    // Breaks when tasks that wake themselves keep descriptors waiting.
+    let pool = WorkerPool::new(WorkerPoolConfig::new(1).turns_max(1)).expect("descriptors");
+    let _bound = pool.worker_set().bind(0);
+    let (mut probe, mut writer) = probe(&pool);
+    let tasks = [5, 6_u64].map(|key| probe.context.ready().waker_for(key));
+    writer.write_all(b"x").expect("room");
+    for _ in 0..3 {
+        tasks.iter().for_each(|task| task.wake());
+        assert!(run_round(&mut probe, Some(Duration::ZERO)).is_ok());
+        assert!(!probe.context.is_idle());
+    }
+    assert!(probe.seen.contains(&Seen::Event(1)), "{:?}", probe.seen);
+}
+
+#[test]
+fn a_removal_waits_for_no_worker_that_has_ended_nor_for_itself() {
+    // Breaks when a program that takes a stack away waits for ever.
+    let pool = WorkerPool::new(WorkerPoolConfig::new(2)).expect("descriptors");
+    let mut config = Config::from_system();
+    config.cpus = pool.cpus();
+    let stack = Stack::new(config).expect("address space");
+    let (done, is_done) = std::sync::mpsc::channel();
+    let set = Arc::clone(pool.worker_set());
+    let removed = stack.clone();
+    std::thread::spawn(move || {
+        for own in [true, false] {
+            set.add(&removed);
+            let bound = own.then(|| set.bind(0));
+            set.remove(&removed);
+            drop(bound);
+            let _ = done.send(());
+            (0..2).for_each(|index| set.lose(index));
+        }
+    });
+    for _ in 0..2 {
+        let long = Duration::from_secs(10);
+        assert_eq!(is_done.recv_timeout(long), Ok(()), "it waits");
+    }
+    pool.release();
+}
+
+#[test]
+fn each_stack_has_its_share_of_a_round() {
+    // Breaks when the packets that wait in one stack keep those of the next ones waiting.
+    let few = Budget {
+        frames: 8,
+        bytes: usize::MAX,
+    };
+    let config = WorkerPoolConfig::new(1).budget(few);
+    let pool = WorkerPool::new(config).expect("descriptors");
+    let _bound = pool.worker_set().bind(0);
+    let (mut probe, _writer) = probe(&pool);
+    let stacks = [(); 2].map(|()| {
+        let mut config = Config::from_system();
+        config.cpus = pool.cpus();
+        config.netisr.dispatch = Dispatch::Deferred;
+        let stack = Stack::new(config).expect("address space");
+        pool.drive(&stack);
+        stack
+    });
+    let own = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7);
+    let sockets = stacks
+        .each_ref()
+        .map(|stack| stack.udp_bind(own).expect("free"));
+    for (socket, count) in sockets.iter().zip([100, 1]) {
+        (0..count).for_each(|_| socket.send_to(b"x", own).expect("a route"));
+    }
+    assert!(run_round(&mut probe, Some(Duration::ZERO)).is_ok());
+    assert!(!probe.context.is_idle(), "packets wait in the first one");
+    assert!(sockets[1].recv().is_ok());
+    while run_round(&mut probe, Some(Duration::ZERO)).is_ok() && !probe.context.is_idle() {}
+    drop((sockets, stacks));
+    pool.release();
 }
 
 #[test]

@@ -243,3 +243,26 @@ impl Ports {
         &self.outward
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Proto;
+
+    #[test]
+    fn ports_are_bounded() {
+        // Breaks when a user who asks for ports without end takes all descriptors of the gateway.
+        let mut ports = Ports::new(Guests::Network(BTreeMap::new()));
+        let publish = Publish {
+            host: (Ipv4Addr::LOCALHOST, 80).into(),
+            guest_addr: None,
+            guest_port: 80,
+            proto: Proto::Tcp,
+            interface: None,
+        };
+        ports.list = vec![PortSpec { id: 1, publish }; PORTS_MAX - 1];
+        assert!(ports.check_room().is_ok());
+        ports.list.push(PortSpec { id: 1, publish });
+        assert!(ports.check_room().is_err());
+    }
+}

@@ -28,7 +28,7 @@ use crate::gateway::table::{SourceKind, Token};
 use crate::lingering::{Lingering, drop_received};
 
 /// The time that a handshake may take.
-const HANDSHAKE_MAX_TIME: Duration = Duration::from_secs(10);
+pub(super) const HANDSHAKE_MAX_TIME: Duration = Duration::from_secs(10);
 /// The time to wait for the end of a client that was refused.
 const LINGER_MAX: Duration = Duration::from_secs(5);
 

@@ -17,14 +17,17 @@ use mbuma::tls::{
 use mbuma::{Config, IfConfig, SocketError, Stack, TcpStream};
 
 use super::connection::HEAD_MAX_TIME;
+use super::handshakes::HANDSHAKE_MAX_TIME;
 use super::respond::Source;
 use super::sending::{SendProgress, Sending};
 use super::stream::WebStream;
 use super::*;
+use crate::args::serve::TlsIdentity;
 use crate::files::{NamesRoom, ServedTree};
 use crate::gateway::test_gateway;
 use crate::http::listing;
 use crate::http::plan::{self, Terms};
+use crate::tls::ServerTls;
 
 /// Connections that the site serves at once.
 const CONNECTIONS: usize = 256;
@@ -78,6 +81,11 @@ impl SiteBench {
 
     /// The same; the server's buffers have these limits.
     fn with_pool(name: &str, pool: PoolConfig) -> SiteBench {
+        Self::with(name, pool, |_| {})
+    }
+
+    /// The same, with a changed site.
+    fn with(name: &str, pool: PoolConfig, change: impl FnOnce(&mut WebSite)) -> SiteBench {
         let dir = std::env::temp_dir().join(format!("mbuma-web-{name}-{}", std::process::id()));
         fs::create_dir_all(&dir).expect("the temporary directory can be written");
         fs::write(dir.join("ten"), "0123456789").expect("likewise");
@@ -97,7 +105,9 @@ impl SiteBench {
         }
         let worker_clock: Arc<dyn Clock> = clock.clone();
         let shared = test_gateway::shared_of(server, &worker_clock);
-        let site = Arc::new(site(&dir, &shared.stack));
+        let mut site = site(&dir, &shared.stack);
+        change(&mut site);
+        let site = Arc::new(site);
         let web = Web::new(&shared, &site);
         for listener in &site.listeners {
             listener.set_waker(Some(web.accept_wake().waker()));
@@ -149,8 +159,12 @@ impl SiteBench {
     /// The answer to a request on this connection, while no time passes for the site. A reader thread may have to find
     /// the file.
     fn ask(&mut self, client: &TcpStream) -> String {
-        let request = b"GET /ten HTTP/1.1\r\nHost: x\r\n\r\n";
-        assert_eq!(client.send(request), Ok(request.len()));
+        self.ask_for(client, "/ten")
+    }
+
+    fn ask_for(&mut self, client: &TcpStream, path: &str) -> String {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_eq!(client.send(request.as_bytes()), Ok(request.len()));
         let begin = Instant::now();
         let mut answer = [0; 1024];
         loop {
@@ -199,20 +213,25 @@ impl Drop for SiteBench {
     }
 }
 
-fn site(dir: &std::path::Path, stack: &Stack) -> WebSite {
+/// Serves the files of a directory below this path.
+fn responder(dir: &std::path::Path, storage: &FileStorage, prefix: &'static str) -> Responder {
     let fixed = SharedFixed::new(test_gateway::fixed());
-    let storage = FileStorage::new(16, 1 << 20);
     let files = SiteFiles {
         cache: storage.cache.clone(),
         names_room: NamesRoom::default(),
         tree: ServedTree::open(dir).expect("our directory"),
-        prefix: "",
+        prefix,
         listing: true,
     };
+    Responder::new(fixed, None, Some(files))
+}
+
+fn site(dir: &std::path::Path, stack: &Stack) -> WebSite {
+    let storage = FileStorage::new(16, 1 << 20);
     let at = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 80);
     WebSite {
         listeners: vec![stack.tcp_listen(at, 128).expect("the port is free")],
-        responder: Responder::new(fixed, None, Some(files)),
+        responder: responder(dir, &storage, ""),
         tls: None,
         storage,
         log: None,
@@ -351,6 +370,113 @@ fn a_client_that_takes_its_last_bytes_ends_after_idle_ones() {
 }
 
 #[test]
+fn a_client_on_a_slow_line_gets_all_of_its_last_response() {
+    // Breaks when a connection ends half a minute after all of its response lies in the send buffer, though the client
+    // takes it.
+    let mut bench = SiteBench::new("line");
+    let body = vec![b'x'; 200_000];
+    fs::write(bench.dir.join("body"), &body).expect("our directory");
+    let client = bench.connect();
+    bench.run();
+    client.set_buffers(8192, 8192);
+    let ask = b"GET /body HTTP/1.0\r\n\r\n";
+    assert_eq!(client.send(ask), Ok(ask.len()));
+    bench.settle();
+    let (mut got, mut bytes) = (0, [0; 8192]);
+    loop {
+        (0..10).for_each(|_| bench.pass(Duration::from_secs(1)));
+        match client.recv(&mut bytes) {
+            Ok(0) => break,
+            taken => got += taken.expect("it is there"),
+        }
+    }
+    assert!(got > body.len(), "{got} bytes");
+}
+
+#[test]
+fn a_burst_of_clients_is_accepted() {
+    // Breaks when clients beyond those of one turn wait until another one comes.
+    let mut bench = SiteBench::new("burst");
+    let clients: Vec<_> = (0..ACCEPT_MAX + 20).map(|_| bench.connect()).collect();
+    bench.run();
+    assert_eq!(bench.server.web.len(), clients.len());
+}
+
+#[test]
+fn requests_that_come_together_are_answered_in_several_turns() {
+    // Breaks when those beyond the requests of one turn get no answer, or one client's turn does not end.
+    const ASKED: usize = 100;
+    let mut bench = SiteBench::new("pipelined");
+    let client = bench.connect();
+    bench.run();
+    let answer = bench.ask(&client);
+    let before = bench.server.turns;
+    let requests = b"GET /ten HTTP/1.1\r\nHost: x\r\n\r\n".repeat(ASKED);
+    assert_eq!(client.send(&requests), Ok(requests.len()));
+    bench.settle();
+    let mut answers = vec![0; 2 * ASKED * answer.len()];
+    let n = client.recv(&mut answers).expect("answers");
+    assert_eq!(n, ASKED * answer.len());
+    let turns = bench.server.turns - before;
+    assert!(turns >= ASKED as u64 / 10, "{turns} turns");
+}
+
+#[test]
+fn the_head_of_a_later_request_has_as_little_time() {
+    // Breaks when a client that was served once may send its next head a byte a minute.
+    let mut bench = SiteBench::new("later");
+    let client = bench.connect();
+    bench.run();
+    bench.ask(&client);
+    let patience = bench.clock.now() + HEAD_MAX_TIME;
+    while bench.clock.now() < patience {
+        client.send(b"G").expect("room");
+        bench.pass(Duration::from_secs(1));
+    }
+    bench.pass(Duration::from_secs(1));
+    let mut answer = [0; 1024];
+    let n = client.recv(&mut answer).expect("an answer");
+    assert!(answer[..n].starts_with(b"HTTP/1.1 408"));
+}
+
+#[test]
+fn only_what_is_below_the_prefix_is_served() {
+    // Breaks when a longer name is taken for the directory's.
+    let mut bench = SiteBench::new("below");
+    let dir = bench.dir.clone();
+    let mut below = SiteBench::with("below-served", PoolConfig::default(), |site| {
+        site.responder = responder(&dir, &site.storage, "/files");
+    });
+    for (path, status) in [
+        ("/files/ten", "200"),
+        ("/filesx", "404"),
+        ("/filesx/ten", "404"),
+    ] {
+        let client = below.connect();
+        below.run();
+        let answer = below.ask_for(&client, path);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}");
+    }
+    bench.run();
+}
+
+#[test]
+fn handshakes_are_bounded_in_number_and_time() {
+    // Breaks when silent clients of a site with TLS have more places than handshakes may have, or keep them.
+    let addr = Ipv4Addr::LOCALHOST.into();
+    let tls = ServerTls::of(&TlsIdentity::SelfSigned, addr, &[]).expect("a certificate");
+    let mut bench = SiteBench::with("silent", PoolConfig::default(), |site| {
+        (site.tls, site.handshakes_max) = (Some(tls.config), 4);
+    });
+    let clients: Vec<_> = (0..6).map(|_| bench.connect()).collect();
+    bench.run();
+    let open = || clients.iter().filter(|c| c.error().is_none()).count();
+    assert_eq!(open(), 4);
+    bench.pass(HANDSHAKE_MAX_TIME);
+    assert_eq!(open(), 0);
+}
+
+#[test]
 fn a_file_that_is_replaced_between_two_requests_is_served_as_it_is() {
     // Breaks when a client gets a state of the file that was over before its request.
     let mut bench = SiteBench::new("replaced");
@@ -433,6 +559,13 @@ fn names_of_a_large_directory_are_read_by_a_thread() {
 fn a_client_that_stops_reading_a_response_keeps_no_connection() {
     // Breaks when a connection is closed while its client takes nothing of a response that is all in the send buffer:
     // without an owner it keeps its bytes, and a place among the stack's connections, for nine minutes more.
+    for half_closed in [false, true] {
+        stop_reading(half_closed);
+    }
+}
+
+/// A client reads nothing of a response; `half_closed`: it has sent its end, too.
+fn stop_reading(half_closed: bool) {
     const LEN: u64 = 1_500_000;
     let mut bench = SiteBench::new("unread");
     fs::write(bench.dir.join("ten"), vec![b'x'; LEN as usize]).expect("our directory");
@@ -440,6 +573,9 @@ fn a_client_that_stops_reading_a_response_keeps_no_connection() {
     bench.run();
     let request = b"GET /ten HTTP/1.1\r\nHost: x\r\n\r\n";
     assert_eq!(client.send(request), Ok(request.len()));
+    if half_closed {
+        client.shutdown(std::net::Shutdown::Write);
+    }
     let begin = Instant::now();
     while bench.server.shared.counters.http_bytes < LEN {
         assert!(begin.elapsed() < Duration::from_secs(60), "no response");

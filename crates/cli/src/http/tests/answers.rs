@@ -213,4 +213,12 @@ fn a_log_entry_is_one_line() {
         line.ends_with("\"HEAD /x HTTP/1.1\" 404 0 \"\\\"r\\\"\" \"\\xc3\\xa9\"\n"),
         "{line}"
     );
+    // A line that is too long for the log would be left out, and with it the client's request.
+    let head = format!(
+        "GET / HTTP/1.1\r\nHost: x\r\nUser-Agent: {}\r\n\r\n",
+        "é".repeat(6000)
+    );
+    let line =
+        LoggedRequest::of(&request(&head)).line(Ipv4Addr::LOCALHOST.into(), 200, 0, at(THEN));
+    assert!(line.len() < 1 << 14, "{} bytes", line.len());
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::{RelayState, Relayed};
 
 /// The time that a handshake may take.
-const HANDSHAKE_MAX_TIME: Duration = Duration::from_secs(10);
+pub(super) const HANDSHAKE_MAX_TIME: Duration = Duration::from_secs(10);
 
 /// Those in a handshake with the client, or those in one with the server.
 pub(super) struct HandshakeList {

@@ -5,7 +5,10 @@ use mbuf::PoolConfig;
 use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
 use mbuma::{Config, IfConfig};
 
+use super::handshake_list::HANDSHAKE_MAX_TIME;
 use super::*;
+use crate::args::serve::TlsIdentity;
+use crate::tls::ServerTls;
 
 const PIECE: [u8; 4096] = [7; 4096];
 /// Bytes of the relay's clusters of each size.
@@ -22,6 +25,11 @@ struct RelayBench {
 impl RelayBench {
     /// A relay with few buffers.
     fn new() -> RelayBench {
+        Self::with(128, RelayTls::default())
+    }
+
+    /// The same, of at most `max` clients.
+    fn with(max: usize, tls: RelayTls) -> RelayBench {
         let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
         let stack = |seed, pool| {
             let clock: Arc<dyn Clock> = clock.clone();
@@ -43,9 +51,11 @@ impl RelayBench {
         let at = |host, port| SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, host), port);
         let listener = relay.tcp_listen(at(2, 80), 128).expect("a free port");
         let server = peers.tcp_listen(at(1, 8080), 128).expect("a free port");
-        let tls = RelayTls::default();
+        let relayed = RelayedConnections::new(&relay, listener, at(1, 8080), None, max, tls);
+        let listens = Nudge::new(LISTENER, &relayed.news.0);
+        relayed.listener.set_waker(Some(Waker::from(listens)));
         RelayBench {
-            relayed: RelayedConnections::new(&relay, listener, at(1, 8080), None, 128, tls),
+            relayed,
             clock,
             peers,
             server,
@@ -58,16 +68,34 @@ impl RelayBench {
         loop {
             self.peers.poll();
             self.relayed.stack.poll();
-            self.relayed.accept();
             let mut any = false;
             while let Ok(number) = self.relayed.news.1.try_recv() {
-                self.relayed.look_at(number);
+                match number {
+                    LISTENER => self.listen(),
+                    number => self.relayed.look_at(number),
+                }
                 any = true;
             }
             if !any {
                 return;
             }
         }
+    }
+
+    /// Clients have come.
+    fn listen(&mut self) {
+        let listens = Nudge::new(LISTENER, &self.relayed.news.0);
+        self.relayed.listener.set_waker(Some(Waker::from(listens)));
+        self.relayed.accept();
+    }
+
+    /// A client, which waits for nothing.
+    fn dial(&mut self) -> TcpStream {
+        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let to = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
+        let client = self.peers.tcp_connect(any, to).expect("a free port");
+        self.run();
+        client
     }
 
     fn pass(&mut self, time: Duration) -> bool {
@@ -79,10 +107,7 @@ impl RelayBench {
 
     /// A client, and the server's end of its connection.
     fn connect(&mut self) -> (TcpStream, TcpStream) {
-        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-        let to = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
-        let client = self.peers.tcp_connect(any, to).expect("a free port");
-        self.run();
+        let client = self.dial();
         (client, self.server.accept().expect("the relay connects"))
     }
 
@@ -121,4 +146,39 @@ fn clients_that_read_nothing_lose_their_buffers_to_others() {
     assert!(stalled.iter().all(|(client, _)| client.error().is_some()));
     assert!(reader.error().is_none());
     drop(taken);
+}
+
+#[test]
+fn a_client_beyond_the_limit_waits_for_the_end_of_another() {
+    // Breaks when a relay has more clients than it may have, or one that waits gets its turn only if another comes.
+    let mut bench = RelayBench::with(1, RelayTls::default());
+    let (client, server) = bench.connect();
+    let waits = bench.dial();
+    assert!(bench.server.accept().is_err());
+    drop((client, server));
+    bench.run();
+    assert!(bench.server.accept().is_ok());
+    drop(waits);
+}
+
+#[test]
+fn handshakes_are_bounded_in_number_and_time() {
+    // Breaks when clients that say nothing have all places of a relay with TLS, or keep theirs for ever.
+    let addr = Ipv4Addr::LOCALHOST.into();
+    let tls = ServerTls::of(&TlsIdentity::SelfSigned, addr, &[]).expect("a certificate");
+    let mut bench = RelayBench::with(
+        128,
+        RelayTls {
+            to_clients: Some(tls.config),
+            handshakes_max: 2,
+            to_server: None,
+        },
+    );
+    let clients: Vec<_> = (0..3).map(|_| bench.dial()).collect();
+    let open = || clients.iter().filter(|c| c.error().is_none()).count();
+    assert_eq!(open(), 2);
+    let relayed = &mut bench.relayed;
+    let late = Instant::now() + HANDSHAKE_MAX_TIME;
+    assert!(relayed.shaking.end_late(late, &mut relayed.table));
+    assert_eq!(open(), 0);
 }

@@ -30,7 +30,7 @@
 //! | SO_REUSEPORT | [`Stack::tcp_listen_shared`](crate::Stack::tcp_listen_shared), [`Stack::udp_bind_shared`](crate::Stack::udp_bind_shared) |
 //! | `set_linger`, TCP_QUICKACK | [`TcpSocketOptions`](crate::TcpSocketOptions): `linger`, `quick_ack` |
 //! | `peek_from`, `set_recv_buffer_size` | the same; there is no send buffer |
-//! | UDP_SEGMENT, UDP_GRO | [`send_segmented`](crate::UdpSocket::send_segmented), [`set_recv_segmented`](crate::UdpSocket::set_recv_segmented) |
+//! | UDP_SEGMENT, UDP_GRO | [`send_segmented`](crate::UdpSocket::send_segmented), [`send_train`](crate::UdpSocket::send_train), [`set_recv_segmented`](crate::UdpSocket::set_recv_segmented) |
 //! | `join_multicast_v4`, `join_multicast_v6` | [`UdpSocket::join_group`](crate::UdpSocket::join_group) |
 //! | `readable`, `poll_read_ready` | [`TcpStream::poll_readable`](crate::TcpStream::poll_readable) |
 //!

@@ -16,6 +16,7 @@ use std::os::fd::OwnedFd;
 
 use super::flow::{FlowEnds, at_port};
 use super::table::{SourceKind, Table, Token};
+use crate::sys::train_socket::TrainSocket;
 
 /// The sockets.
 pub(super) struct SharedSockets {
@@ -35,7 +36,7 @@ struct SharedKey {
 /// A socket.
 pub(super) struct SharedSocket {
     key: SharedKey,
-    pub(super) socket: OwnedFd,
+    pub(super) socket: TrainSocket,
     flows: usize,
 }
 
@@ -65,7 +66,8 @@ impl SharedSockets {
             end.flows += 1;
             return Ok(token);
         }
-        let socket = open(self.sockets.next_token())?;
+        let socket = TrainSocket::new(open(self.sockets.next_token())?);
+        socket.receive_trains();
         let flows = 1;
         let token = self.sockets.insert(SharedSocket { key, socket, flows });
         self.by_key.insert(key, token);

@@ -37,7 +37,8 @@ use super::question::{self, Question};
 use super::shared::Shared;
 use super::table::{SourceKind, Token};
 use crate::args::Proto;
-use crate::sys::{limits, pktinfo, socket};
+use crate::resolv_conf::DNS_PORT;
+use crate::sys::{limits, pktinfo, socket, train_socket};
 
 mod inlet;
 mod outward;
@@ -67,6 +68,7 @@ impl GuestFlows {
     pub(super) fn new(shared: &Shared, socket: UdpSocket) -> GuestFlows {
         let wake = shared.wake_for(Token::only(SourceKind::Datagrams));
         socket.set_waker(Some(wake.waker()));
+        socket.set_recv_segmented(true);
         GuestFlows {
             socket,
             wake,
@@ -88,24 +90,37 @@ impl GuestFlows {
 
     /// Sends the guest's datagrams on.
     pub(super) fn forward(&mut self, shared: &mut Shared) {
-        for _ in 0..TURN_MAX {
-            let Ok(datagram) = self.socket.recv() else {
+        let mut handled = 0;
+        while handled < TURN_MAX {
+            let Ok(mut datagram) = self.socket.recv() else {
                 return;
             };
-            let ends = FlowEnds {
-                guest: datagram.src,
-                remote: datagram.dst,
-            };
-            if let Some(answer) = self.local_answer(shared, &datagram) {
-                self.deliver(shared, ends, answer);
-                continue;
+            handled += datagrams(datagram.payload.len(), datagram.segment_size);
+            // Each is a question of its own.
+            while datagram.dst.port() == DNS_PORT
+                && let Ok(Some(first)) = datagram.take_first()
+            {
+                self.forward_one(shared, first);
             }
-            match self.table.between(&ends) {
-                Some(token) => _ = self.send(shared, token, datagram),
-                None => self.open(shared, ends, datagram),
-            }
+            self.forward_one(shared, datagram);
         }
         self.wake.wake();
+    }
+
+    /// Sends a datagram, or a train, on.
+    fn forward_one(&mut self, shared: &mut Shared, datagram: Datagram) {
+        let ends = FlowEnds {
+            guest: datagram.src,
+            remote: datagram.dst,
+        };
+        if let Some(answer) = self.local_answer(shared, &datagram) {
+            let each = answer.len();
+            return self.deliver(shared, ends, answer, each);
+        }
+        match self.table.between(&ends) {
+            Some(token) => _ = self.send(shared, token, datagram),
+            None => self.open(shared, ends, datagram),
+        }
     }
 
     /// Ends the flows of a guest that is gone.
@@ -210,7 +225,7 @@ impl GuestFlows {
         }
     }
 
-    /// Sends a datagram of the guest on its way. Returns false if there is no way.
+    /// Sends a datagram of the guest, or a train, on its way. Returns false if there is no way.
     fn send(&mut self, shared: &mut Shared, token: Token, datagram: Datagram) -> bool {
         let now = shared.now();
         let Some(flow) = self.table.used(token, now) else {
@@ -221,11 +236,17 @@ impl GuestFlows {
             // The wait for an answer is shorter than the life of the flow.
             self.arm(shared, token);
         }
-        let bytes = datagram.payload.len() as u64;
-        match self.transmit(shared, token, &datagram.payload) {
+        let (bytes, each) = (datagram.payload.len(), datagram.segment_size);
+        let sent = self.transmit(shared, token, &datagram.payload, each);
+        let is_final =
+            |e: &io::Error| e.kind() == io::ErrorKind::WouldBlock || policy::unreach(e).is_some();
+        if bytes > each && sent.as_ref().is_err_and(|e| !is_final(e)) {
+            return self.send_each(shared, token, datagram);
+        }
+        match sent {
             Ok(_) => {
-                shared.counters.datagrams_up += 1;
-                shared.counters.datagram_bytes_up += bytes;
+                shared.counters.datagrams_up += datagrams(bytes, each) as u64;
+                shared.counters.datagram_bytes_up += bytes as u64;
                 if let Some(flow) = self.table.find(token) {
                     flow.remember(shared.stack.pool(), datagram);
                 }
@@ -235,10 +256,26 @@ impl GuestFlows {
                     self.refuse(shared, &datagram, kind);
                     return false;
                 }
-                None => shared.counters.datagrams_lost += 1,
+                None => shared.counters.datagrams_lost += datagrams(bytes, each) as u64,
             },
         }
         true
+    }
+
+    /// Sends the datagrams of a train that the kernel does not cut: they are longer than the path carries whole, or it
+    /// is too old. Returns false if there is no way for any.
+    fn send_each(&mut self, shared: &mut Shared, token: Token, mut train: Datagram) -> bool {
+        let mut any = false;
+        loop {
+            match train.take_first() {
+                Ok(Some(first)) => any |= self.send(shared, token, first),
+                Ok(None) => return any | self.send(shared, token, train),
+                Err(_) => {
+                    shared.counters.datagrams_lost += 1;
+                    return any;
+                }
+            }
+        }
     }
 
     /// Sends a datagram. A socket first reports the errors about earlier ones.
@@ -247,26 +284,36 @@ impl GuestFlows {
         shared: &mut Shared,
         token: Token,
         payload: &Chain,
+        each: usize,
     ) -> io::Result<usize> {
-        match self.transmit_once(token, payload) {
+        match self.transmit_once(token, payload, each) {
             Err(e) if e.kind() != io::ErrorKind::WouldBlock => {
                 self.take_errors(shared, token);
-                self.transmit_once(token, payload)
+                self.transmit_once(token, payload, each)
             }
             sent => sent,
         }
     }
 
-    fn transmit_once(&mut self, token: Token, payload: &Chain) -> io::Result<usize> {
+    fn transmit_once(&mut self, token: Token, payload: &Chain, each: usize) -> io::Result<usize> {
         let mut pieces: Vec<IoSlice<'_>> = Vec::new();
         payload.segments().gather(&mut pieces);
         let flow = self.table.find(token).ok_or(io::ErrorKind::NotFound)?;
         let to = match flow.outlet {
             Outlet::Inlet { index, client } => {
                 let inlet = self.inlet(index).ok_or(io::ErrorKind::NotFound)?;
+                inlet.socket.cut(payload.len(), each)?;
                 return pktinfo::send(inlet.socket.as_fd(), &pieces, client);
             }
-            Outlet::Shared { peer, .. } => Some(peer),
+            Outlet::Shared { socket, peer } => {
+                let shared = self.table.shared_sockets.find(socket);
+                let shared = shared.ok_or(io::ErrorKind::NotFound)?;
+                shared.socket.cut(payload.len(), each)?;
+                Some(peer)
+            }
+            Outlet::Resolver(_) | Outlet::Loopback { .. } if payload.len() > each => {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
             Outlet::Resolver(_) | Outlet::Loopback { .. } => None,
         };
         let socket = self.table.socket(token).ok_or(io::ErrorKind::NotFound)?;
@@ -316,25 +363,36 @@ impl GuestFlows {
 
     /// Hands the datagrams of a socket to the guest.
     pub(super) fn readable(&mut self, shared: &mut Shared, socket: Token) {
-        for n in 0..TURN_MAX {
+        let (mut handled, mut is_first) = (0, true);
+        while handled < TURN_MAX {
             let Some(fd) = self.table.socket(socket) else {
                 return;
             };
-            match receive(shared, |pieces| socket::recv_from(fd, pieces)) {
-                Ok(Some((payload, sender))) => match self.table.of_peer(socket, sender) {
-                    Some(token) => self.answered(shared, token, payload),
-                    None => shared.counters.datagrams_filtered += 1,
-                },
-                Ok(None) => shared.counters.datagrams_lost += 1,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock && n > 0 => return,
+            match receive(shared, |pieces| train_socket::recv_from(fd, pieces)) {
+                Ok(Some((payload, (sender, each)))) => {
+                    handled += datagrams(payload.len(), each);
+                    match self.table.of_peer(socket, sender) {
+                        Some(token) => self.answered(shared, token, payload, each),
+                        None => shared.counters.datagrams_filtered += 1,
+                    }
+                }
+                Ok(None) => {
+                    handled += 1;
+                    shared.counters.datagrams_lost += 1;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && !is_first => return,
                 // An event without a datagram is that of a kept error, which recv(2) may not report: EMSGSIZE.
-                Err(_) => self.take_errors(shared, socket),
+                Err(_) => {
+                    handled += 1;
+                    self.take_errors(shared, socket);
+                }
             }
+            is_first = false;
         }
     }
 
-    /// A datagram came by a flow.
-    fn answered(&mut self, shared: &mut Shared, token: Token, payload: Chain) {
+    /// A datagram, or a train, came by a flow.
+    fn answered(&mut self, shared: &mut Shared, token: Token, payload: Chain, each: usize) {
         let now = shared.now();
         let Some(flow) = self.table.used(token, now) else {
             return;
@@ -348,16 +406,20 @@ impl GuestFlows {
             Outlet::Loopback { index, client, .. } => {
                 self.answer_outward(shared, index, client, &payload);
             }
-            _ => self.deliver(shared, ends, payload),
+            _ => self.deliver(shared, ends, payload, each),
         }
     }
 
-    fn deliver(&mut self, shared: &mut Shared, ends: FlowEnds, payload: Chain) {
-        let bytes = payload.len() as u64;
-        match self.socket.send(payload, ends.remote, ends.guest) {
+    fn deliver(&mut self, shared: &mut Shared, ends: FlowEnds, payload: Chain, each: usize) {
+        let (bytes, FlowEnds { guest, remote }) = (payload.len(), ends);
+        let sent = match bytes > each {
+            true => self.socket.send_train(payload, each, remote, guest),
+            false => self.socket.send(payload, remote, guest),
+        };
+        match sent {
             Ok(()) => {
-                shared.counters.datagrams_down += 1;
-                shared.counters.datagram_bytes_down += bytes;
+                shared.counters.datagrams_down += datagrams(bytes, each) as u64;
+                shared.counters.datagram_bytes_down += bytes as u64;
             }
             Err(_) => shared.counters.datagrams_lost += 1,
         }
@@ -385,6 +447,11 @@ impl GuestFlows {
     pub(super) fn close(&mut self) {
         self.table.clear();
     }
+}
+
+/// The number of datagrams in a train of so many bytes, or in one datagram.
+fn datagrams(bytes: usize, each: usize) -> usize {
+    bytes.div_ceil(each.max(1)).max(1)
 }
 
 /// Ends a flow that was taken out of the table, and its timer.

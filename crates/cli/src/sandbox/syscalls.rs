@@ -128,7 +128,7 @@ const SHARED_MEMORY: &[AllowedCall] = &[call!(
 )];
 
 /// Socket options that the gateway sets: level and name.
-const OPTIONS: [(libc::c_int, libc::c_int); 11] = [
+const OPTIONS: [(libc::c_int, libc::c_int); 13] = [
     (libc::SOL_SOCKET, libc::SO_LINGER),
     (libc::SOL_SOCKET, libc::SO_OOBINLINE),
     (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
@@ -140,6 +140,8 @@ const OPTIONS: [(libc::c_int, libc::c_int); 11] = [
     (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
     (libc::SOL_SOCKET, libc::SO_BINDTODEVICE),
     (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
+    (libc::SOL_UDP, libc::UDP_SEGMENT),
+    (libc::SOL_UDP, libc::UDP_GRO),
 ];
 
 /// The bits of a socket's type that are no flags.

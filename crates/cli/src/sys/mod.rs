@@ -24,6 +24,7 @@ pub(crate) mod signal;
 pub(crate) mod socket;
 pub(crate) use kern::sys::tap;
 pub(crate) mod timerfd;
+pub(crate) mod train_socket;
 pub(crate) mod unix;
 
 use std::io;

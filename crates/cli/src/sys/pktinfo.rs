@@ -17,6 +17,7 @@ use rustix::net::addr::SocketAddrArg;
 use super::socket::{
     AlignedControl, CONTROL_DATA, CONTROL_LEN, ReceivedControl, recv_with_control, set,
 };
+use super::train_socket::segment_of;
 
 /// Where a datagram came from, and to which address of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,27 +36,27 @@ pub(crate) fn tell_local_address(fd: BorrowedFd<'_>, bound: SocketAddr) -> io::R
     }
 }
 
-/// Receives one datagram into `pieces`, and its client.
+/// Receives a datagram, or a train, into `pieces`: the bytes, the client, and the bytes of each datagram.
 pub(crate) fn recv_from(
     fd: BorrowedFd<'_>,
     pieces: &mut [IoSliceMut<'_>],
-) -> io::Result<(usize, DatagramClient)> {
+) -> io::Result<(usize, (DatagramClient, usize))> {
     let (n, addr, control) = recv_with_control(fd, pieces, RecvFlags::empty())?;
     let local = local_address(&control);
-    Ok((n, DatagramClient { addr, local }))
+    Ok((n, (DatagramClient { addr, local }, segment_of(&control, n))))
 }
 
-/// The address in a control message; `None` if it can't be the source of an answer.
+/// The address among control messages; `None` if it can't be the source of an answer.
 fn local_address(control: &ReceivedControl) -> Option<IpAddr> {
-    let data = control.data();
-    let local: IpAddr = match control.kind() {
-        (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-            // For a broadcast it is the address of the interface.
-            let octets = data[offset_of!(libc::in_pktinfo, ipi_spec_dst)..].first_chunk()?;
-            Ipv4Addr::from(*octets).into()
+    let v4 = control.find(libc::IPPROTO_IP, libc::IP_PKTINFO);
+    let v6 = || control.find(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO);
+    let local: IpAddr = match v4 {
+        // For a broadcast it is the address of the interface.
+        Some(data) => {
+            let octets = data.get(offset_of!(libc::in_pktinfo, ipi_spec_dst)..)?;
+            Ipv4Addr::from(*octets.first_chunk()?).into()
         }
-        (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => Ipv6Addr::from(*data.first_chunk()?).into(),
-        _ => return None,
+        None => Ipv6Addr::from(*v6()?.first_chunk()?).into(),
     };
     (!local.is_multicast() && !local.is_unspecified()).then_some(local)
 }
@@ -168,7 +169,8 @@ mod tests {
                     client.send(b"question").expect("room");
                     let mut bytes = [0; 16];
                     let pieces = &mut [IoSliceMut::new(&mut bytes)];
-                    let (n, from) = recv_from(server.as_fd(), pieces).expect("it has come");
+                    let got = recv_from(server.as_fd(), pieces).expect("it has come");
+                    let (n, (from, _)) = got;
                     assert_eq!((n, from.local), (8, tells.then_some(to)));
                     let answer = [IoSlice::new(b"ans"), IoSlice::new(b"wer")];
                     assert_eq!(send(server.as_fd(), &answer, from).ok(), Some(6));

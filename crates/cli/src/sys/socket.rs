@@ -303,27 +303,23 @@ pub(crate) fn take_error(
 }
 
 fn send_error(dst: SocketAddr, control: &ReceivedControl) -> Option<SocketSendError> {
-    let kept = [
-        (libc::IPPROTO_IP, libc::IP_RECVERR),
-        (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
-    ];
-    if !kept.contains(&control.kind()) {
-        return None;
-    }
-    let word = |at: usize| control.word(CONTROL_DATA + at);
-    let [origin, kind, code, _] =
-        word(offset_of!(libc::sock_extended_err, ee_origin)).to_ne_bytes();
+    let v4 = control.find(libc::IPPROTO_IP, libc::IP_RECVERR);
+    let data = v4.or_else(|| control.find(libc::IPPROTO_IPV6, libc::IPV6_RECVERR))?;
+    let word = |at: usize| data.get(at..)?.first_chunk().copied();
+    let [origin, kind, code, _] = word(offset_of!(libc::sock_extended_err, ee_origin))?;
     let is_icmp = [libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6].contains(&origin);
+    let errno = word(offset_of!(libc::sock_extended_err, ee_errno))?;
+    let info = word(offset_of!(libc::sock_extended_err, ee_info))?;
     Some(SocketSendError {
         dst,
-        errno: word(offset_of!(libc::sock_extended_err, ee_errno)),
+        errno: i32::from_ne_bytes(errno),
         icmp: is_icmp.then_some((kind, code)),
-        info: word(offset_of!(libc::sock_extended_err, ee_info)).cast_unsigned(),
+        info: u32::from_ne_bytes(info),
     })
 }
 
-/// Room for one control message: a sock_extended_err with an address of IPv6 behind it, the longest that a socket here
-/// asks for.
+/// Room for the control messages that a socket here asks for: a sock_extended_err with an address of IPv6 behind it, or
+/// the length of a train's datagrams and an in6_pktinfo.
 pub(super) const CONTROL_LEN: usize = 64;
 /// The place of the data in a control message.
 pub(super) const CONTROL_DATA: usize = size_of::<libc::cmsghdr>();
@@ -333,29 +329,30 @@ const _: () = assert!(CONTROL_DATA.is_multiple_of(8));
 #[repr(C, align(8))]
 pub(super) struct AlignedControl<B>(pub(super) [B; CONTROL_LEN]);
 
-/// The first control message of a datagram; zeros if there was none. No socket here asks for a second kind. (rustix
-/// knows none of those that are read here.)
+/// The control messages of a datagram, and zeros. (rustix knows none of those that are read here.)
 pub(super) struct ReceivedControl([u8; CONTROL_LEN]);
 
 impl ReceivedControl {
-    /// Its level and type.
-    pub(super) fn kind(&self) -> (i32, i32) {
-        let level = self.word(offset_of!(libc::cmsghdr, cmsg_level));
-        (level, self.word(offset_of!(libc::cmsghdr, cmsg_type)))
-    }
-
-    /// Its data, and what follows.
-    pub(super) fn data(&self) -> &[u8] {
-        &self.0[CONTROL_DATA..]
-    }
-
-    fn word(&self, at: usize) -> i32 {
-        let word = self.0.get(at..).and_then(|bytes| bytes.first_chunk());
-        word.copied().map_or(0, i32::from_ne_bytes)
+    /// The data of the message of this level and type.
+    pub(super) fn find(&self, level: i32, kind: i32) -> Option<&[u8]> {
+        let mut rest = &self.0[..];
+        loop {
+            let len = usize::from_ne_bytes(*rest.first_chunk()?);
+            let (header, data) = rest.get(..len)?.split_at_checked(CONTROL_DATA)?;
+            let word = |at: usize| header[at..].first_chunk().copied();
+            let its = [
+                word(offset_of!(libc::cmsghdr, cmsg_level))?,
+                word(offset_of!(libc::cmsghdr, cmsg_type))?,
+            ];
+            if its.map(i32::from_ne_bytes) == [level, kind] {
+                return Some(data);
+            }
+            rest = rest.get(len.next_multiple_of(8)..)?;
+        }
     }
 }
 
-/// Receives one datagram into `pieces`, with its address and the first of its control messages.
+/// Receives one datagram into `pieces`, with its address and its control messages.
 pub(super) fn recv_with_control(
     fd: BorrowedFd<'_>,
     pieces: &mut [IoSliceMut<'_>],

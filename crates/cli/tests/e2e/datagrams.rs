@@ -147,6 +147,48 @@ print('all')
     );
 }
 
+/// The two ends of an exchange of trains: `client` sends one to `server`, which answers by another. Each prints the
+/// bytes and the datagrams' length that one call gave it.
+const TRAINS: &str = "
+import socket, struct, sys
+role, host, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+s = socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(20)
+s.setsockopt(17, 104, 1)  # UDP_GRO
+def take():
+    got, control, _, peer = s.recvmsg(65535, 64)
+    each = [struct.unpack('i', data[:4])[0] for level, kind, data in control if (level, kind) == (17, 104)]
+    print(role, len(got), *each, flush=True)
+    return peer
+def give(peer):
+    s.setsockopt(17, 103, 1200)  # UDP_SEGMENT
+    s.sendto(bytes(30000), peer)
+if role == 'server':
+    s.bind((host, port))
+    print('port', s.getsockname()[1], flush=True)
+    give(take())
+else:
+    give((host, port))
+    take()
+";
+
+#[test]
+fn trains_of_datagrams_stay_whole() {
+    // Breaks when the gateway takes each datagram of a call by itself, in either direction: QUIC then costs as many
+    // calls as datagrams.
+    needs!(guests(), programs(&["python3"]));
+    for (inside, outside) in [("10.0.2.2", "127.0.0.1"), ("fd00::2", "::1")] {
+        let mut server = program("python3");
+        server.args(["-I", "-S", "-c", TRAINS, "server", outside, "0"]);
+        let server = Running::start(server);
+        let port = server.wait_for("port");
+        let out = output_of_python(&["--host-loopback"], TRAINS, &["client", inside, &port]);
+        assert_eq!(out, "client 30000 1200\n");
+        assert_eq!(server.wait_for("server"), "30000 1200");
+        server.finish().good();
+    }
+}
+
 /// Asks each of these ports of an address on one socket, one after the other, and prints the answers.
 const ASK_EACH: &str = "
 import socket, sys

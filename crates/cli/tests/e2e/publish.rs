@@ -231,7 +231,7 @@ fn clients_leave_descriptors_for_the_guest() {
     let to = (std::net::Ipv4Addr::LOCALHOST, port).into();
     let connect = |_| TcpStream::connect_timeout(&to, Duration::from_secs(10)).ok();
     let clients: Vec<_> = (0..150).map_while(connect).collect();
-    running.wait_for_complaint("clients of ports have 120 descriptors");
+    running.wait_for_complaint("clients of ports have 80 descriptors");
     running.say(&server.port().to_string());
     running.wait_for("connected");
     drop(clients);

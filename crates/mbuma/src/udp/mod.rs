@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::num::NonZeroU16;
 
 use kern::Random;
-use mbuf::Chain;
+use mbuf::{Chain, NoBufs};
 
 use crate::config::Config;
 use crate::inet::Ends;
@@ -47,6 +47,24 @@ pub struct Datagram {
 }
 
 impl Datagram {
+    /// Takes the first of several datagrams out; none if it is one.
+    ///
+    /// # Errors
+    /// There are no buffers.
+    pub fn take_first(&mut self) -> Result<Option<Datagram>, NoBufs> {
+        let segment_size = self.segment_size.max(1);
+        if self.payload.len() <= segment_size {
+            return Ok(None);
+        }
+        let payload = self.payload.take_front(segment_size)?;
+        self.segment_size = segment_size.min(self.payload.len());
+        Ok(Some(Datagram {
+            payload,
+            segment_size,
+            ..*self
+        }))
+    }
+
     /// Copies the payload to `buf`, as far as it fits; the number of bytes, and the sender.
     pub(crate) fn copy_to(&self, buf: &mut [u8]) -> (usize, SocketAddr) {
         (copy(&self.payload, buf), self.src)

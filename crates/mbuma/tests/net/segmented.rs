@@ -80,6 +80,9 @@ fn a_device_gets_several_datagrams_as_one_packet() {
         let group = SocketAddr::new(group.unwrap(), 9);
         let refused = socket.send_segmented(&[7; 2], 1, group);
         assert_eq!(refused, Err(SendError::BadDestination));
+        drop(lab.packets());
+        let passed_on = socket.send_train(&data, 1000, socket.local_addr(), group);
+        assert_eq!((passed_on, lab.packets().len()), (Ok(()), 3));
         drop((packets, lab.packets(), socket));
     }
 }
@@ -106,6 +109,54 @@ fn several_datagrams_arrive_together_if_the_socket_wants_them() {
         from.send_to(b"", to.local_addr()).unwrap();
         assert_eq!(lens(&to), [(2500, 1000), (2500, 2500), (0, 1)]);
     }
+}
+
+#[test]
+fn a_train_that_is_passed_on_is_cut_where_the_link_does_not_carry_it() {
+    // Breaks if a gateway loses datagrams that are longer than the guest's MTU, or changes their lengths.
+    for host in HOSTS {
+        let lab = lab();
+        let (from, to) = (bind(&lab.stack, host, 1), bind(&lab.stack, host, 2));
+        let data = pattern_bytes(2500);
+        to.set_recv_segmented(true);
+        let send = |len: usize, each| {
+            from.send_train(&data[..len], each, from.local_addr(), to.local_addr())
+        };
+        let lens = || {
+            lab.stack.poll();
+            let all = std::iter::from_fn(|| to.recv().ok());
+            let lens = all.map(|d| (d.payload.len(), d.segment_size));
+            lens.collect::<Vec<_>>()
+        };
+        send(2500, 1000).unwrap();
+        assert_eq!(lens(), [(2500, 1000)]);
+        send(129, 1).unwrap();
+        assert_eq!(lens(), [(1, 1); 129]);
+        send(1000, 1000).unwrap();
+        send(0, 1).unwrap();
+        assert_eq!(lens(), [(1000, 1000), (0, 1)]);
+        assert_eq!(send(1, 0), Err(SendError::TooBig));
+        assert_eq!(send(1, 70_000), Err(SendError::TooBig));
+    }
+}
+
+#[test]
+fn datagrams_that_arrived_together_come_apart() {
+    // Breaks if a part has another length or content, or the ends are lost.
+    let lab = lab();
+    let (from, to) = (bind(&lab.stack, HOSTS[0], 1), bind(&lab.stack, HOSTS[0], 2));
+    let data = pattern_bytes(2500);
+    to.set_recv_segmented(true);
+    from.send_segmented(&data, 1000, to.local_addr()).unwrap();
+    lab.stack.poll();
+    let mut all = to.recv().unwrap();
+    let mut parts = Vec::new();
+    while let Some(part) = all.take_first().unwrap() {
+        assert_eq!((part.src, part.dst), (from.local_addr(), to.local_addr()));
+        parts.push(part.payload.to_vec());
+    }
+    parts.push(all.payload.to_vec());
+    assert!(parts.iter().map(Vec::as_slice).eq(data.chunks(1000)));
 }
 
 #[test]

@@ -7,12 +7,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use mbuf::Chain;
 use mbuma::runtime::Interest;
 
-use super::{GuestFlows, TURN_MAX, receive};
+use super::{GuestFlows, TURN_MAX, datagrams, receive};
 use crate::gateway::flow::{FlowEnds, Outlet, at_port};
 use crate::gateway::shared::Shared;
 use crate::gateway::table::{SourceKind, Token};
 use crate::ports::PublishedId;
 use crate::sys::pktinfo::{self, DatagramClient};
+use crate::sys::train_socket::TrainSocket;
 
 /// Ports that are tried for a client whose own port can't be used.
 const PORTS_TRIED: u16 = 256;
@@ -20,7 +21,7 @@ const PORTS_TRIED: u16 = 256;
 /// A published or outward port.
 pub(super) struct Inlet {
     pub(super) id: PublishedId,
-    pub(super) socket: OwnedFd,
+    pub(super) socket: TrainSocket,
     pub(super) target: InletTarget,
 }
 
@@ -45,6 +46,10 @@ impl GuestFlows {
         let index = free.unwrap_or(self.inlets.len());
         let token = Token::nth(SourceKind::Inlet, index as u32);
         shared.poller().add(&socket, token, Interest::Read)?;
+        let socket = TrainSocket::new(socket);
+        if let InletTarget::Guest(_) = target {
+            socket.receive_trains();
+        }
         let inlet = Some(Inlet { id, socket, target });
         match self.inlets.get_mut(index) {
             Some(place) => *place = inlet,
@@ -75,14 +80,21 @@ impl GuestFlows {
 
     /// Hands the datagrams of a published port to the guest.
     pub(in crate::gateway) fn inlet_readable(&mut self, shared: &mut Shared, index: usize) {
-        for _ in 0..TURN_MAX {
+        let mut handled = 0;
+        while handled < TURN_MAX {
             let Some(inlet) = self.inlet(index) else {
                 return;
             };
             let socket = inlet.socket.as_fd();
             match receive(shared, |pieces| pktinfo::recv_from(socket, pieces)) {
-                Ok(Some((payload, client))) => self.serve_client(shared, index, client, payload),
-                Ok(None) => shared.counters.datagrams_lost += 1,
+                Ok(Some((payload, (client, each)))) => {
+                    handled += datagrams(payload.len(), each);
+                    self.serve_client(shared, (index, client), payload, each);
+                }
+                Ok(None) => {
+                    handled += 1;
+                    shared.counters.datagrams_lost += 1;
+                }
                 Err(_) => return,
             }
         }
@@ -91,9 +103,9 @@ impl GuestFlows {
     fn serve_client(
         &mut self,
         shared: &mut Shared,
-        index: usize,
-        client: DatagramClient,
+        (index, client): (usize, DatagramClient),
         payload: Chain,
+        each: usize,
     ) {
         let known = self.table.of_client(index, client);
         let token = match self.inlet(index).map(|inlet| inlet.target) {
@@ -109,7 +121,7 @@ impl GuestFlows {
         match token.and_then(|token| self.table.used(token, shared.now())) {
             Some(flow) => {
                 let ends = flow.ends;
-                self.deliver(shared, ends, payload);
+                self.deliver(shared, ends, payload, each);
             }
             None => shared.counters.datagrams_lost += 1,
         }

@@ -47,7 +47,7 @@ impl GuestFlows {
     ) {
         let now = shared.now();
         let used = token.filter(|token| self.table.used(*token, now).is_some());
-        let sent = used.map(|token| self.transmit(shared, token, payload));
+        let sent = used.map(|token| self.transmit(shared, token, payload, payload.len()));
         match sent {
             Some(Ok(_)) => {
                 shared.counters.datagrams_up += 1;

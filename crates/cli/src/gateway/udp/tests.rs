@@ -1,8 +1,10 @@
+use std::io::IoSliceMut;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 
 use mbuma::socket::Datagram;
 
-use super::super::flow::{FlowEnds, Outlet};
+use super::super::flow::{Flow, FlowEnds, Outlet};
 use super::super::question::{self, ANSWER_WAIT, Question};
 use super::super::resolvers::Resolvers;
 use super::super::shared::Shared;
@@ -11,6 +13,7 @@ use super::super::test_gateway;
 use super::GuestFlows;
 use crate::addressing::Addressing;
 use crate::sys::pktinfo::DatagramClient;
+use crate::sys::train_socket::{self, TrainSocket};
 
 #[test]
 fn a_flow_takes_its_timer_along() {
@@ -202,4 +205,59 @@ fn an_error_is_that_of_its_destination() {
     flows.readable(&mut shared, closed);
     assert_eq!(shared.counters.datagrams_refused, 2);
     assert_eq!(shared.counters.datagrams_up, 3);
+}
+
+/// Several datagrams of 1,000 bytes that the guest sent in one call, and a last one of 500.
+fn train(shared: &Shared) -> Datagram {
+    let from = shared.stack.udp_bind("127.0.0.1:0").expect("a free port");
+    let to = shared.stack.udp_bind("127.0.0.1:7").expect("a free port");
+    to.set_recv_segmented(true);
+    let sent = from.send_segmented(&[7; 2500], 1000, to.local_addr());
+    sent.expect("a route");
+    shared.stack.poll();
+    to.recv().expect("it is there")
+}
+
+#[test]
+fn a_train_leaves_in_one_call_where_the_kernel_cuts_it() {
+    // Breaks when each datagram of a train costs a call, or a socket that can't send trains loses them.
+    let (mut shared, mut flows) = mapped_flows();
+    let (server, at) = server();
+    let receiver = TrainSocket::new(server.into());
+    receiver.receive_trains();
+    let token = say(&mut flows, &mut shared, 0, at);
+    let lens = |shared: &mut Shared, flows: &mut GuestFlows, token| {
+        let mut bytes = [0; 4000];
+        let mut lens = Vec::new();
+        let mut left = 2500;
+        let sent = train(shared);
+        assert!(flows.send(shared, token, sent));
+        while left > 0 {
+            let pieces = &mut [IoSliceMut::new(&mut bytes)];
+            match train_socket::recv_from(receiver.as_fd(), pieces) {
+                Ok((n, (_, each))) if n >= 500 => {
+                    lens.push((n, each));
+                    left -= n;
+                }
+                got => assert_eq!(got.expect("it has come").0, 4, "the first word"),
+            }
+        }
+        lens
+    };
+    assert_eq!(lens(&mut shared, &mut flows, token), [(2500, 1000)]);
+    let ends = FlowEnds {
+        guest: SocketAddr::from((Addressing::DEFAULT.guest, 1001)),
+        remote: at,
+    };
+    let loopback = question::connected(&shared, at).expect("a socket");
+    let outlet = Outlet::Loopback {
+        socket: loopback,
+        index: 0,
+        client: ends.guest,
+    };
+    let token = flows
+        .table
+        .insert(Flow::new(ends, outlet, kern::Time::ZERO));
+    let each = lens(&mut shared, &mut flows, token);
+    assert_eq!(each, [(1000, 1000), (1000, 1000), (500, 500)]);
 }

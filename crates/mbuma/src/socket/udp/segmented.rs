@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{IntoEndpoint, IntoPayload, SendError, UdpSocket};
-use crate::udp;
+use crate::{DropReason, udp};
 
 /// Datagrams of one call at most, as on Linux.
 #[doc(alias = "UDP_MAX_SEGMENTS")]
@@ -65,6 +65,44 @@ impl UdpSocket {
             }
             udp::output::run_merged(batch, pcb, payload, &ends, segsz).map_err(SendError::from)
         })
+    }
+
+    /// The same from a source of the caller's, as [`send`](Self::send), for a gateway that passes on what it received
+    /// together. Datagrams that the link does not carry whole go one by one, and so do more than 128, and those to
+    /// groups.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send). [`SendError::TooBig`] also for a segment size of 0 or of more than 65,535.
+    pub fn send_train(
+        &self,
+        payload: impl IntoPayload,
+        segment_size: usize,
+        src: impl IntoEndpoint,
+        dst: impl IntoEndpoint,
+    ) -> Result<(), SendError> {
+        let src = src.into_endpoint().map_err(|_| SendError::BadSource)?;
+        let dst = dst.into_endpoint().map_err(|_| SendError::BadDestination)?;
+        let mut payload = payload.into_payload(self.0.stack.pool())?;
+        let ends = self.checked(&payload, src, dst)?;
+        let (stack, pcb, link) = (&self.0.stack.0, &self.0.pcb, self.link_to(dst));
+        let segsz = u16::try_from(segment_size).map_err(|_| SendError::TooBig)?;
+        let each = usize::from(segsz);
+        if each == 0 {
+            return Err(SendError::TooBig);
+        }
+        let sent = stack.enter(|batch| {
+            let fits = |most| each <= most && payload.len() <= SEGMENTS_MAX * each;
+            let is_train = payload.len() > each && !udp::output::is_for_many(dst.ip());
+            if is_train && udp::output::whole_max(batch, &ends).is_some_and(fits) {
+                return udp::output::run_merged(batch, pcb, payload, &ends, segsz);
+            }
+            while payload.len() > each {
+                let first = payload.take_front(each).map_err(|_| DropReason::TxNoBufs)?;
+                udp::output::run(batch, pcb, first, &ends, link)?;
+            }
+            udp::output::run(batch, pcb, payload, &ends, link)
+        });
+        sent.map_err(SendError::from)
     }
 
     /// Whether datagrams that a device, or a sender on a link in memory, handed over as one packet are received as one

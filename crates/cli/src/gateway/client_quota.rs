@@ -2,18 +2,22 @@
 //!
 //! One of a published port takes a descriptor and a connection of the stack, one of an outward port two descriptors.
 //! Clients come from outside, and the guest's server may keep them open: without a bound they would take all
-//! descriptors, and the guest could open no connection of its own.
+//! descriptors, and the guest could open no connection of its own. Clients from outside and the guest's own have a
+//! quota each, so neither takes the places of the other.
 //!
 //! Locks: none. The count is Relaxed: it orders nothing, and only worker 0 adds to it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One part in so many of the descriptors, and of the stack's connections, is kept for connections that the guest
-/// opens.
-const KEPT_SHARE: usize = 4;
+/// Clients of published ports have at most one part in so many of the descriptors, and of the stack's connections.
+pub(super) const PUBLISHED_SHARE: usize = 2;
+/// Clients of outward ports, which are programs of the guest.
+pub(super) const OUTWARD_SHARE: usize = 8;
+/// Descriptors of a client at most.
+const CLIENT_DESCRIPTORS: usize = 2;
 
-/// The clients of all ports.
+/// The clients of all published ports, or of all outward ones.
 #[derive(Clone, Debug)]
 pub(super) struct ClientQuota {
     served: Arc<AtomicUsize>,
@@ -28,11 +32,11 @@ pub(super) struct ClientSlot {
 }
 
 impl ClientQuota {
-    /// For a gateway that may have so many connections.
-    pub(super) fn new(connections: usize) -> ClientQuota {
+    /// One part in `share` of so many connections, which the gateway may have.
+    pub(super) fn new(connections: usize, share: usize) -> ClientQuota {
         ClientQuota {
             served: Arc::default(),
-            max: connections - connections / KEPT_SHARE,
+            max: (connections / share).max(CLIENT_DESCRIPTORS),
         }
     }
 
@@ -63,9 +67,9 @@ mod tests {
     use super::ClientQuota;
 
     #[test]
-    fn a_quarter_is_kept_and_places_come_back() {
+    fn a_part_is_kept_and_places_come_back() {
         // Breaks when clients from outside may take every descriptor, or a client that left keeps its place.
-        let quota = ClientQuota::new(48);
+        let quota = ClientQuota::new(72, 2);
         let mut slots: Vec<_> = (0..36).map_while(|_| quota.slot(1)).collect();
         assert_eq!(slots.len(), 36);
         assert!(quota.slot(1).is_none() && quota.clone().slot(1).is_none());
@@ -77,7 +81,7 @@ mod tests {
     #[test]
     fn a_client_with_two_descriptors_takes_two_places() {
         // Breaks when clients of outward ports take the descriptors of the guest's own connections.
-        let quota = ClientQuota::new(48);
+        let quota = ClientQuota::new(72, 2);
         let slots: Vec<_> = (0..36).map_while(|_| quota.slot(2)).collect();
         assert_eq!(slots.len(), 18);
         assert!(quota.slot(1).is_none());

@@ -61,7 +61,8 @@ pub(super) struct Services {
     pub(super) config: ConfigServers,
     /// By the index in their tokens; `None` for a port that is no longer published.
     pub(super) listeners: Vec<Option<Listener>>,
-    pub(super) client_quota: ClientQuota,
+    /// For clients of published ports, and of outward ones.
+    pub(super) client_quotas: [ClientQuota; 2],
     pub(super) control: Control,
     pub(super) reclaim: PoolReclaim,
     /// The file of `--tcp-trace`.
@@ -277,7 +278,12 @@ impl Services {
         let free = self.listeners.iter().position(Option::is_none);
         let index = free.unwrap_or(self.listeners.len());
         let token = Token::nth(SourceKind::Listener, index as u32);
-        let listener = Listener::new(shared, socket, leads_to, &self.client_quota, token)?;
+        let [published, outward] = &self.client_quotas;
+        let quota = match leads_to {
+            ListenerTarget::Guest(_) => published,
+            ListenerTarget::HostLoopback(_) => outward,
+        };
+        let listener = Listener::new(shared, socket, leads_to, quota, token)?;
         match self.listeners.get_mut(index) {
             Some(place) => *place = Some(listener),
             None => self.listeners.push(Some(listener)),

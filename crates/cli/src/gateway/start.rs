@@ -11,7 +11,7 @@ use mbuma::{Config, IcmpAborts, IfIndex, Stack};
 
 use super::Sockets;
 use super::allowance::{RECV_BUFFER, SEND_BUFFER};
-use super::client_quota::ClientQuota;
+use super::client_quota::{ClientQuota, OUTWARD_SHARE, PUBLISHED_SHARE};
 use super::config_servers::ConfigServers;
 use super::connections::Connections;
 use super::control::Control;
@@ -220,7 +220,7 @@ fn services(
         control: Control::new(shared, sockets.control),
         reclaim: PoolReclaim::default(),
         listeners: Vec::new(),
-        client_quota: client_quota(),
+        client_quotas: client_quotas(),
         trace: trace.transpose()?,
         fixed,
     };
@@ -233,8 +233,9 @@ fn services(
 }
 
 /// The most clients of ports.
-fn client_quota() -> ClientQuota {
+fn client_quotas() -> [ClientQuota; 2] {
     // If the limit can't be read, the kernel reports when no descriptor is left.
     let descriptors = limits::descriptors();
-    ClientQuota::new(descriptors.min(CONNECTIONS_MAX))
+    let connections = descriptors.min(CONNECTIONS_MAX);
+    [PUBLISHED_SHARE, OUTWARD_SHARE].map(|share| ClientQuota::new(connections, share))
 }

@@ -389,10 +389,14 @@ fn pasta_runs_a_command_or_a_shell() {
 }
 
 /// A program for a guest: datagrams from many sockets, and then as many connections as its loopback takes, to the port
-/// of the host that its argument names; and one connection to the neighbour.
+/// of the host that its argument names; and one connection to the neighbour. A server beside it says a word.
 const OUTWARD_FLOOD: &str = "
-import select, socket, sys
+import select, socket, sys, threading
 port = int(sys.argv[1])
+def serve(l):
+    while True:
+        l.accept()[0].sendall(b'word')
+threading.Thread(target=serve, args=[socket.create_server(('0.0.0.0', 7004))], daemon=True).start()
 for _ in range(300):
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.sendto(b'x', ('127.0.0.1', port))
@@ -410,7 +414,7 @@ print('connected')
 #[test]
 fn clients_of_outward_ports_leave_descriptors() {
     // Breaks when programs of the guest that send datagrams to the host's loopback from many ports, or hold connections
-    // to it, take the descriptors of all other connections.
+    // to it, take the descriptors of all other connections, or the places of a published port's clients.
     needs!(guests(), root(), ip6(), programs(&["python3"]));
     on_test_host!();
     let host = PastaHost::new();
@@ -420,11 +424,19 @@ fn clients_of_outward_ports_leave_descriptors() {
     let server = std::net::TcpListener::bind(("127.0.0.1", port)).expect("free for TCP too");
     let port = port.to_string();
     let mut command = program(&host.pasta);
-    command.args(["-t", "none", "-u", "none", "-T", &port, "-U", &port]);
+    command.args(["-t", "7004", "-u", "none", "-T", &port, "-U", &port]);
     command.args(["python3", "-I", "-S", "-u", "-c", OUTWARD_FLOOD, &port]);
     let mut running = Running::start(with_descriptors(256, &command));
     running.wait_for("held");
-    running.wait_for_complaint("clients of ports have 192 descriptors");
+    running.wait_for_complaint("clients of ports have 32 descriptors");
+    let mut client = std::net::TcpStream::connect("127.0.0.1:7004").expect("published");
+    let wait = Some(Duration::from_secs(20));
+    client.set_read_timeout(wait).expect("a time");
+    let mut word = [0; 4];
+    client
+        .read_exact(&mut word)
+        .expect("the guest's server answers");
+    assert_eq!(&word, b"word");
     running.say("");
     running.wait_for("connected");
     assert_eq!(running.finish().code, Some(0));

@@ -34,7 +34,7 @@ fn bytes_and_ends_pass_both_ways() {
     // buffers stay in it.
     let (mut shared, _) = test_gateway::start();
     let ((mut guest, ours), (mut host, theirs)) = (pair(), pair());
-    let slot = ClientQuota::new(8).slot(2).expect("a place");
+    let slot = ClientQuota::new(8, 1).slot(2).expect("a place");
     let client = OutwardClient {
         guest: ours,
         host: theirs,
@@ -67,7 +67,7 @@ fn a_reset_of_one_end_is_passed_on() {
     // Breaks if a program waits for ever for a program that is gone.
     let (mut shared, _) = test_gateway::start();
     let ((guest, ours), (mut host, theirs)) = (pair(), pair());
-    let slot = ClientQuota::new(8).slot(2).expect("a place");
+    let slot = ClientQuota::new(8, 1).slot(2).expect("a place");
     let client = OutwardClient {
         guest: ours,
         host: theirs,
@@ -91,7 +91,7 @@ fn a_turn_moves_a_bounded_amount() {
     let ((mut guest, ours), (host_end, theirs)) = (pair(), pair());
     guest.set_nonblocking(true).expect("ours");
     while guest.write(&[7; SEGMENT_MAX]).is_ok() {}
-    let slot = ClientQuota::new(8).slot(2).expect("a place");
+    let slot = ClientQuota::new(8, 1).slot(2).expect("a place");
     let client = OutwardClient {
         guest: ours,
         host: theirs,

@@ -47,6 +47,8 @@ pub(crate) struct Isolation {
     serves: bool,
     /// The user that the process runs as.
     user: u32,
+    /// It is not root's any more, nor any of its groups.
+    nobody: Layer,
     capabilities: Layer,
     root: Layer,
     landlock: Layer,
@@ -111,8 +113,9 @@ pub(crate) fn enter(net: &NetOpts, uses: &Uses<'_>) -> Result<Isolation, Error> 
             ..Isolation::default()
         });
     }
+    let may_be_root = credentials::maps_all_users();
     let root = Layer::of(empty_root::enter());
-    let capabilities = Layer::of(credentials::give_up());
+    let [nobody, capabilities] = credentials::give_up().map(Layer::of);
     let landlock = Layer::of(landlocked::enter(uses.binds, served));
     // No call needs it later.
     let user = process::ids().0;
@@ -125,6 +128,7 @@ pub(crate) fn enter(net: &NetOpts, uses: &Uses<'_>) -> Result<Isolation, Error> 
         off: false,
         serves: served.is_some(),
         user,
+        nobody: if may_be_root { nobody } else { Layer::Off },
         capabilities,
         root,
         landlock,
@@ -185,6 +189,7 @@ impl Isolation {
         };
         let lacks = [
             files,
+            failed("user and groups", &self.nobody),
             failed("capabilities", &self.capabilities),
             failed("system calls", &self.system_calls),
         ];

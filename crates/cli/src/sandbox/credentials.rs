@@ -24,20 +24,26 @@ pub(super) fn has(capability: CapabilitySet) -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(capability))
 }
 
-/// Gives up root's number and every capability, for good.
-///
-/// # Errors
-/// A capability stays.
-pub(super) fn give_up() -> io::Result<()> {
+/// Gives up root's number and every capability, for good: the result of each.
+pub(super) fn give_up() -> [io::Result<()>; 2] {
     let nothing = CapabilitySet::empty();
     // This must come before the capability that it needs is given up.
     bound(nothing);
-    if process::ids().0 == 0 {
-        become_nobody();
-    }
+    let user = match process::ids().0 {
+        0 => become_nobody(),
+        _ => Ok(()),
+    };
     // This and the next come after the change of user, which undoes them (prctl(2)).
-    keep_only(nothing)?;
-    process::die_with_parent()
+    [
+        user,
+        keep_only(nothing).and_then(|()| process::die_with_parent()),
+    ]
+}
+
+/// Whether user 0 is root of the whole system here, and not an ordinary user's number.
+pub(super) fn maps_all_users() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// Gives up all capabilities but these, and the means to get new ones.
@@ -70,9 +76,9 @@ fn bound(kept: CapabilitySet) {
 
 /// Becomes `nobody`, without groups. A user namespace may map no such user, or forbid to change groups: root is an
 /// ordinary user there.
-fn become_nobody() {
+fn become_nobody() -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
-    let _ = set_thread_groups(&[]);
-    let _ = set_thread_res_gid(gid, gid, gid);
-    let _ = set_thread_res_uid(uid, uid, uid);
+    let groups = set_thread_groups(&[]).and_then(|()| set_thread_res_gid(gid, gid, gid));
+    let user = set_thread_res_uid(uid, uid, uid);
+    Ok(groups.and(user)?)
 }

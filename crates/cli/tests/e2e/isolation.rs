@@ -171,6 +171,20 @@ fn run_holds_nothing_as_root_and_as_a_user() {
     }
 }
 
+#[test]
+fn root_that_can_not_become_another_user_is_named() {
+    // Breaks when the process that reads the guest's packets stays root in a container without CAP_SETUID, without a
+    // word.
+    needs!(guests(), root(), programs(&["setpriv"]));
+    on_test_host!();
+    let mut command = program("setpriv");
+    command.args(["--bounding-set=-setuid,-setgid", MBUMA, "run", "--", "true"]);
+    let ended = Running::start(command).finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let lack = "less isolation than usual: user and groups (";
+    assert!(ended.err.contains(lack), "{ended:#?}");
+}
+
 fn threads(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/task")).map_or(0, |tasks| tasks.count())
 }

@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -14,12 +14,17 @@ use crate::netstat::instances::is_gone;
 use crate::sys::unix;
 
 /// The name of a socket, which the drop of this removes.
-pub(crate) struct SocketName(PathBuf);
+pub(crate) struct SocketName {
+    path: PathBuf,
+    /// The device and number of its file: the name may be another socket's by then.
+    file: Option<(u64, u64)>,
+}
 
 impl SocketName {
     /// Removes the name at the end of this.
     pub(super) fn of(path: PathBuf) -> SocketName {
-        SocketName(path)
+        let file = file_of(&path);
+        SocketName { path, file }
     }
 
     /// Listens at `path`, and replaces a socket that an ended process left there.
@@ -38,13 +43,40 @@ impl SocketName {
             ),
             _ => e,
         })?;
-        Ok((listener, SocketName(path.to_owned())))
+        Ok((listener, SocketName::of(path.to_owned())))
     }
 }
 
 impl Drop for SocketName {
     fn drop(&mut self) {
-        // It fails if the name is removed already.
-        let _ = fs::remove_file(&self.0);
+        if self.file.is_some() && file_of(&self.path) == self.file {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn file_of(path: &Path) -> Option<(u64, u64)> {
+    let file = fs::symlink_metadata(path).ok()?;
+    Some((file.dev(), file.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_successor_stays() {
+        // Breaks when an mbuma that ends removes the socket of the one that took its place.
+        let dir = std::env::temp_dir().join(format!("mbuma-name-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory");
+        let path = dir.join("n.sock");
+        let first = SocketName::listen(&path).expect("a free name");
+        fs::remove_file(&path).expect("it is there");
+        let second = SocketName::listen(&path).expect("a free name");
+        drop(first);
+        assert!(unix::connect(&path).is_ok());
+        drop(second);
+        assert!(!path.exists());
+        fs::remove_dir(&dir).expect("it is empty");
     }
 }

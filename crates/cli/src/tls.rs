@@ -31,8 +31,8 @@ mod client;
 
 pub(crate) use client::ClientTls;
 
-/// The only protocol above a web server's TLS (RFC 7301).
-pub(crate) const ALPN_HTTP: &[u8] = b"http/1.1";
+/// The protocols above a web server's TLS (RFC 7301).
+pub(crate) const ALPN_HTTP: [&[u8]; 2] = [b"http/1.1", b"http/1.0"];
 /// The validity of a certificate that is made at the start, and the time by which a client's clock may be behind.
 const VALID: Duration = Duration::from_secs(365 * DAY);
 const CLOCK_SLACK: Duration = Duration::from_secs(DAY);

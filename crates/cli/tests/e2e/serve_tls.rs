@@ -87,6 +87,7 @@ fn clients_of_tls_get_every_byte() {
          curl -ksS --limit-rate 48M https://192.0.2.2/big | cmp - {big}
          curl -ksS --tls-max 1.2 https://192.0.2.2/big | cmp - {big}
          test \"$(curl -ksS -r 3-5 https://192.0.2.2/ten)\" = 345
+         test \"$(curl -ksS --http1.0 -r 3-5 https://192.0.2.2/ten)\" = 345
          test \"$(curl -ksS -w '%{{num_connects}}' -o /dev/null https://192.0.2.2/ten -o /dev/null \
              https://192.0.2.2/big)\" = 10
          curl -ksS https://192.0.2.2/ | grep -q 'ten<'

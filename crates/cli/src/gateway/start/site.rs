@@ -108,7 +108,7 @@ fn served_files_max() -> usize {
 
 /// The configuration of TLS. Prints the fingerprint of a certificate that mbuma made.
 fn server_tls(identity: &TlsIdentity, at: IpAddr) -> Result<Arc<ServerConfig>, Error> {
-    let tls = ServerTls::of(identity, at, &[tls::ALPN_HTTP])?;
+    let tls = ServerTls::of(identity, at, &tls::ALPN_HTTP)?;
     if *identity == TlsIdentity::SelfSigned {
         announce("the certificate's SHA-256 is", &tls.fingerprint());
     }

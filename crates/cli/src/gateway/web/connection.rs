@@ -17,19 +17,18 @@
 //! Sources: RFC 9112 sections 9.3 to 9.6.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use kern::Time;
 use mbuma::runtime::TaskWaker;
 use mbuma::socket::SocketError;
 use mbuma::tls::TlsError;
 
-use super::deadline::{ConnectionDeadline, DeadlineTimer};
-use super::eviction::{Evictable, EvictionRank};
+use super::deadline::ConnectionDeadline;
 use super::log_file::LogLines;
 use super::reading::DiskWait;
 use super::request_log::RequestLog;
-use super::respond::{self, FileSearch, RequestAnswer, Source};
+use super::respond::{self, FileSearch, RequestAnswer};
 use super::sending::{Failed, SendProgress, Sending};
 use super::stream::WebStream;
 use super::{FileStorage, WebSite};
@@ -41,9 +40,10 @@ use crate::gateway::retry::{NO_BUFS_WAIT, RetryTimer};
 use crate::gateway::shared::Shared;
 use crate::gateway::table::Token;
 use crate::http::conversation::{Conversation, Front};
-use crate::http::plan::{self, Terms};
 use crate::http::status::HttpStatus;
 use crate::lingering::{Lingering, drop_received};
+
+mod patience;
 
 /// The time for which a connection may wait for another request.
 const IDLE_MAX: Duration = Duration::from_secs(60);
@@ -81,24 +81,6 @@ pub(super) struct WebConnection {
     taken: (u64, usize),
     allowance: Allowance,
     log: RequestLog,
-}
-
-/// If there are too many, those end first whose last progress is longest ago. The progress of a client that takes bytes
-/// is seen when another one is looked for: no turn comes for it.
-impl Evictable for WebConnection {
-    fn refresh(&mut self, now: Time) {
-        if self.has_taken() {
-            self.taken = self.taken_now();
-            self.deadline.extend(now, STALL_MAX);
-        }
-    }
-
-    fn rank(&self) -> EvictionRank {
-        EvictionRank {
-            is_new: !self.has_asked,
-            at: self.deadline.since(),
-        }
-    }
 }
 
 /// How far it is.
@@ -256,8 +238,7 @@ impl WebConnection {
             // Nothing was sent yet, so an error can be sent.
             Err(Failed::File) if sending.sent() == 0 => {
                 shared.counters.files_failed += 1;
-                let terms = Terms::of_none(SystemTime::now());
-                self.begin(respond::error(HttpStatus::InternalServerError, &terms));
+                self.begin(respond::error_now(HttpStatus::InternalServerError));
                 Ok(Some(WebNext::Again))
             }
             Err(failed) => {
@@ -315,7 +296,7 @@ impl WebConnection {
                 Front::Refused(status) => {
                     self.log.begin_without_head();
                     self.conversation.close();
-                    respond::error(status, &Terms::of_none(SystemTime::now()))
+                    respond::error_now(status)
                 }
                 Front::Over => {
                     self.finish(shared);
@@ -358,11 +339,6 @@ impl WebConnection {
             sending.last = true;
         }
         true
-    }
-
-    /// Whether a thread waits for a disk for it.
-    fn waits_for_disk(&self) -> bool {
-        self.search.is_some() || self.sending.as_ref().is_some_and(Sending::is_reading)
     }
 
     /// A request is progress, too.
@@ -408,69 +384,6 @@ impl WebConnection {
             Lingering::Ended | Lingering::Waits => WebNext::Wait,
             Lingering::GoesOn => WebNext::Again,
         })
-    }
-
-    /// The timer came.
-    pub(super) fn timer(&mut self, shared: &mut Shared) -> Result<WebNext, TlsError> {
-        match self.deadline.timer(shared) {
-            // A wait for clusters is over.
-            DeadlineTimer::Other => Ok(WebNext::Again),
-            DeadlineTimer::Early => Ok(WebNext::Wait),
-            DeadlineTimer::Due => self.expire(shared),
-        }
-    }
-
-    /// Patience has ended.
-    fn expire(&mut self, shared: &mut Shared) -> Result<WebNext, TlsError> {
-        match self.phase {
-            WebPhase::Idle if self.stream.send_queue() == 0 => Ok(WebNext::Close),
-            WebPhase::Head => {
-                self.log.begin_without_head();
-                self.conversation.close();
-                let terms = Terms::of_none(SystemTime::now());
-                self.begin((
-                    plan::error(HttpStatus::RequestTimeout, &terms),
-                    Source::Plan,
-                ));
-                self.deadline.rearm(shared, STALL_MAX);
-                Ok(WebNext::Again)
-            }
-            // The client waits for the disk as well.
-            WebPhase::Sends if self.waits_for_disk() => {
-                self.deadline.rearm(shared, STALL_MAX);
-                Ok(WebNext::Wait)
-            }
-            WebPhase::Idle | WebPhase::Sends | WebPhase::Ends if self.has_taken() => {
-                self.note_progress(shared);
-                self.deadline.rearm(shared, STALL_MAX);
-                Ok(WebNext::Wait)
-            }
-            WebPhase::Ends if self.stream.send_queue() == 0 => Ok(WebNext::Close),
-            // Without an owner the connection would keep the bytes for as long as the client's TCP answers.
-            WebPhase::Idle | WebPhase::Sends | WebPhase::Ends => {
-                self.end_log();
-                Err(SocketError::TimedOut.into())
-            }
-        }
-    }
-
-    /// Whether the client has taken bytes since the deadline was set.
-    fn has_taken(&self) -> bool {
-        self.taken != self.taken_now()
-    }
-
-    fn taken_now(&self) -> (u64, usize) {
-        let sent = self.sending.as_ref().map_or(0, Sending::sent);
-        (sent, self.stream.send_queue())
-    }
-
-    /// Sets the deadline again if the client has taken bytes.
-    fn note_progress(&mut self, shared: &mut Shared) {
-        let taken = self.taken_now();
-        if self.taken != taken {
-            self.taken = taken;
-            self.deadline.set(shared, STALL_MAX);
-        }
     }
 
     /// Sets the sizes of its buffers to the present allowance.

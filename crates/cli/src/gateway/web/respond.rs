@@ -90,7 +90,7 @@ impl FileSearch {
         let now = SystemTime::now();
         let request = match request::parse(head) {
             Ok(request) => request,
-            Err(status) => return error(status, &Terms::of_none(now)),
+            Err(status) => return error_now(status),
         };
         let path = self.files.path_of(request.path);
         let found = path.map(|path| {
@@ -306,8 +306,13 @@ impl SiteFiles {
     }
 }
 
+/// An answer in a few words to a request that does not choose its terms.
+pub(super) fn error_now(status: HttpStatus) -> Response {
+    error(status, &Terms::of_none(SystemTime::now()))
+}
+
 /// An answer in a few words.
-pub(super) fn error(status: HttpStatus, terms: &Terms) -> Response {
+fn error(status: HttpStatus, terms: &Terms) -> Response {
     (plan::error(status, terms), Source::Plan)
 }
 

@@ -67,7 +67,7 @@ pub(crate) struct RelayArgs {
     #[arg(value_name = "CONNECT")]
     pub(crate) connect: ConnectSide,
 
-    /// End a connection on which nothing moves in either direction for N seconds; 0: never
+    /// Reset a connection on which nothing moves in either direction for N seconds; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = IDLE, value_parser = super::number::patience)]
     pub(crate) idle: u32,
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   client --SYN--> listener --> Begins: the server is asked --established--> Spliced: two splices
-//!                           |       `-- refused: the client is reset    |       `-- both ended: dropped
+//!                           |       `-- refused: the client is reset    |       |-- both ended: dropped
+//!                           |                                           |       `-- idle: both are reset
 //!                           |                                           `-> Greets: the TLS handshake with the server,
 //!                           |                                               if it speaks TLS; then Spliced
 //!                           `-> Shakes: the TLS handshake, if clients speak TLS; then Begins
@@ -32,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use kern::Time;
 use mbuma::socket::{HandshakeError, RelayEnd, SocketError, TlsHandshake};
-use mbuma::{Stack, State, TcpListener, TcpStream};
+use mbuma::{Stack, State, TcpListener, TcpSocketOptions, TcpStream};
 use rustls::ServerConfig;
 
 use crate::channel::{Channel, ChannelMessage};
@@ -59,6 +60,9 @@ mod tests;
 const LISTENER: u64 = 0;
 /// The interval at which the thread checks whether it must end.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// The time in which the server must answer.
+const CONNECT_MAX_TIME: Duration = Duration::from_secs(10);
 
 /// The shortest time between two lines about failures.
 const SAY_EVERY: Duration = Duration::from_secs(10);
@@ -128,8 +132,21 @@ impl RelayedConnections {
         }
     }
 
-    /// Begins and ends connections until the other process says stop, or ends.
+    /// Begins and ends connections until the other process says stop, or ends. Then those that are left are reset:
+    /// both sides must know that bytes are missing.
     pub(super) fn run(&mut self, monitor: &Channel) -> Result<(), Error> {
+        let ended = self.serve(monitor);
+        self.abort_all();
+        ended
+    }
+
+    fn abort_all(&mut self) {
+        self.table
+            .drain()
+            .for_each(|(_, relayed)| relayed.state.abort());
+    }
+
+    fn serve(&mut self, monitor: &Channel) -> Result<(), Error> {
         let listens = Nudge::new(LISTENER, &self.news.0);
         self.listener
             .set_waker(Some(Waker::from(Arc::clone(&listens))));
@@ -211,7 +228,11 @@ impl RelayedConnections {
     /// Connects to the server for a client.
     fn ask_server(&mut self, client: RelayEnd, waker: &Arc<Nudge>) -> Option<RelayState> {
         let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-        let server = match self.stack.tcp_connect(any, self.to) {
+        let options = TcpSocketOptions {
+            connect_timeout: Some(CONNECT_MAX_TIME),
+            ..TcpSocketOptions::default()
+        };
+        let server = match self.stack.tcp_connect_with(any, self.to, &options) {
             Ok(server) => server,
             // There is no route to the server, or no port left.
             Err(e) => {

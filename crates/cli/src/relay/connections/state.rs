@@ -3,10 +3,10 @@
 //! Locks: none.
 
 use std::sync::Arc;
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use mbuma::TcpStream;
-use mbuma::socket::{RelayEnd, StreamRelay, TlsHandshake};
+use mbuma::socket::{RelayEnd, SpliceEnd, StreamRelay, TlsHandshake};
 
 use super::nudge::Nudge;
 use crate::lingering::{Lingering, drop_received};
@@ -96,12 +96,18 @@ pub(super) fn has_failed(client: &RelayEnd) -> bool {
     }
 }
 
-/// The same connection, unless both its directions have ended.
+/// The same connection, unless both its directions have ended. One that was idle for too long is reset: an end would
+/// tell a client in the middle of an answer that it is whole.
 pub(super) fn still_going(state: RelayState, waker: &Arc<Nudge>) -> Option<RelayState> {
-    if let RelayState::Spliced(relay) = &state {
-        let waker = Waker::from(Arc::clone(waker));
-        let ended = relay.poll_ended(&mut Context::from_waker(&waker));
-        return ended.is_pending().then_some(state);
+    let RelayState::Spliced(relay) = &state else {
+        return Some(state);
+    };
+    let waker = Waker::from(Arc::clone(waker));
+    let Poll::Ready(ends) = relay.poll_ended(&mut Context::from_waker(&waker)) else {
+        return Some(state);
+    };
+    if ends.iter().any(|outcome| outcome.end == SpliceEnd::Idle) {
+        state.abort();
     }
-    Some(state)
+    None
 }

@@ -23,7 +23,7 @@ struct RelayBench {
 }
 
 impl RelayBench {
-    /// A relay with few buffers.
+    /// A relay with few buffers to a server that is there.
     fn new() -> RelayBench {
         Self::with(128, RelayTls::default())
     }
@@ -181,4 +181,43 @@ fn handshakes_are_bounded_in_number_and_time() {
     let late = Instant::now() + HANDSHAKE_MAX_TIME;
     assert!(relayed.shaking.end_late(late, &mut relayed.table));
     assert_eq!(open(), 0);
+}
+
+#[test]
+fn both_sides_of_a_relay_that_ends_are_reset() {
+    // Breaks when a client takes the part of an answer that it has for the whole one, because its connection ends like
+    // one that was served: when the relay is stopped, or has moved nothing for too long.
+    let mut bench = RelayBench::new();
+    bench.relayed.idle = Some(Duration::from_secs(5));
+    let ended: [fn(&mut RelayBench); 2] = [
+        |bench| bench.relayed.abort_all(),
+        |bench| drop(bench.pass(Duration::from_secs(6))),
+    ];
+    for end in ended {
+        let (client, server) = bench.connect();
+        server.send(b"the beginning of").expect("room");
+        bench.run();
+        assert_eq!(client.recv(&mut [0; 99]), Ok(16));
+        end(&mut bench);
+        bench.run();
+        for side in [client, server] {
+            assert_eq!(side.error(), Some(SocketError::Reset));
+        }
+    }
+}
+
+#[test]
+fn the_client_of_a_server_that_is_not_there_is_reset() {
+    // Breaks when clients wait for minutes, each in the place of another one, for a server that does not answer.
+    let mut bench = RelayBench::new();
+    bench.relayed.to.set_ip(Ipv4Addr::new(192, 0, 2, 9));
+    let client = bench.dial();
+    for _ in 0..9 {
+        bench.pass(Duration::from_secs(1));
+    }
+    assert_eq!(client.error(), None);
+    for _ in 0..2 {
+        bench.pass(Duration::from_secs(1));
+    }
+    assert_eq!(client.error(), Some(SocketError::Reset));
 }

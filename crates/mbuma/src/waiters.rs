@@ -31,30 +31,14 @@ pub(crate) enum Want {
     Write,
 }
 
+/// Distinguishes the wakers of a side: the number of a kind or, for a future, its [`FutureId`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WaiterKind {
-    Kept,
-    Polled,
-    Once,
-    Future(FutureId),
-}
+struct WakerKey(usize);
 
-/// The number of kinds for which a set has room without an allocation, one byte each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PlainKind {
-    Kept,
-    Polled,
-    Once,
-}
-
-impl From<PlainKind> for WaiterKind {
-    fn from(plain: PlainKind) -> Self {
-        match plain {
-            PlainKind::Kept => Self::Kept,
-            PlainKind::Polled => Self::Polled,
-            PlainKind::Once => Self::Once,
-        }
-    }
+impl WakerKey {
+    const KEPT: Self = Self(0);
+    const POLLED: Self = Self(1);
+    const ONCE: Self = Self(2);
 }
 
 /// Distinguishes the futures that wait for one socket: the address of memory that the future owns.
@@ -67,8 +51,8 @@ pub(crate) struct FutureId(pub(crate) usize);
 pub(crate) struct WaiterSet {
     /// The wakers. A side mostly has one, which needs no allocation.
     first: [Option<Waker>; 2],
-    /// The kinds of these wakers.
-    kinds: [PlainKind; 2],
+    /// The keys of these wakers. No future is among them: its key is an address, and larger.
+    keys: [u8; 2],
     #[expect(
         clippy::box_collection,
         reason = "16 bytes less in each connection; it is seldom there"
@@ -79,7 +63,7 @@ pub(crate) struct WaiterSet {
 #[derive(Debug)]
 struct ExtraWaker {
     want: Want,
-    kind: WaiterKind,
+    key: WakerKey,
     waker: Waker,
 }
 
@@ -125,7 +109,7 @@ impl WaiterSet {
     pub(crate) const fn new() -> Self {
         Self {
             first: [None, None],
-            kinds: [PlainKind::Once; 2],
+            keys: [0; 2],
             others: None,
         }
     }
@@ -134,32 +118,32 @@ impl WaiterSet {
     #[must_use = "its drop is its owner's code, which runs without a lock"]
     pub(crate) fn keep(&mut self, want: Want, waker: Option<Waker>) -> Option<Waker> {
         match waker {
-            Some(waker) => self.replace(want, WaiterKind::Kept, waker),
-            None => self.remove(want, |kind, _| kind == WaiterKind::Kept),
+            Some(waker) => self.replace(want, WakerKey::KEPT, waker),
+            None => self.remove(want, WakerKey::KEPT),
         }
     }
 
     /// Sets the polled waker. The previous one comes back, to be dropped when the lock is released.
     #[must_use = "its drop is its owner's code, which runs without a lock"]
     fn poll(&mut self, want: Want, waker: &Waker) -> Option<Waker> {
-        let is_known = self.iter(want).any(|(kind, known)| {
+        let is_known = self.iter(want).any(|(key, known)| {
             // Mostly the same task polls again.
-            kind == WaiterKind::Polled && known.will_wake(waker)
+            key == WakerKey::POLLED && known.will_wake(waker)
         });
         match is_known {
             true => None,
-            false => self.replace(want, WaiterKind::Polled, waker.clone()),
+            false => self.replace(want, WakerKey::POLLED, waker.clone()),
         }
     }
 
     /// Adds a waker that is called once, unless the set has it already.
     pub(crate) fn add(&mut self, want: Want, waker: &Waker) {
         let mut all = self.iter(want);
-        if all.any(|(kind, known)| kind == WaiterKind::Once && known.will_wake(waker)) {
+        if all.any(|(key, known)| key == WakerKey::ONCE && known.will_wake(waker)) {
             return;
         }
         drop(all);
-        self.push(want, WaiterKind::Once, waker.clone());
+        self.push(want, WakerKey::ONCE, waker.clone());
     }
 
     /// Adds the waker of a call that waits.
@@ -170,7 +154,7 @@ impl WaiterSet {
                 if let Some(old) = self.forget(want, id) {
                     task.replaced.set(Some(old));
                 }
-                self.push(want, WaiterKind::Future(id), task.waker.clone());
+                self.push(want, WakerKey(id.0), task.waker.clone());
             }
             WaitBy::Polled(task) => {
                 if let Some(old) = self.poll(want, task.waker) {
@@ -183,7 +167,7 @@ impl WaiterSet {
     /// Removes the waker of a future. It comes back, to be dropped when the lock is released.
     #[must_use = "its drop is its owner's code, which runs without a lock"]
     pub(crate) fn forget(&mut self, want: Want, id: FutureId) -> Option<Waker> {
-        self.remove(want, |kind, _| kind == WaiterKind::Future(id))
+        self.remove(want, WakerKey(id.0))
     }
 
     /// Removes all wakers, which the caller drops when the lock is released.
@@ -215,70 +199,67 @@ impl WaiterSet {
 
     /// Adds the wakers of one side to those to be called.
     pub(crate) fn take_into(&mut self, want: Want, wakes: &mut Wakes) {
-        let (first, kind) = (&mut self.first[want as usize], self.kinds[want as usize]);
-        match kind {
-            PlainKind::Kept => first.iter().for_each(|waker| wakes.push_ref(waker)),
-            PlainKind::Polled | PlainKind::Once => {
-                first.take().into_iter().for_each(|w| wakes.push(w));
-            }
+        let is_kept = self.first_key(want) == WakerKey::KEPT;
+        let first = &mut self.first[want as usize];
+        if is_kept {
+            first.iter().for_each(|waker| wakes.push_ref(waker));
+        } else {
+            first.take().into_iter().for_each(|waker| wakes.push(waker));
         }
         let Some(others) = &mut self.others else {
             return;
         };
-        let kept = |w: &ExtraWaker| w.want == want && w.kind == WaiterKind::Kept;
+        let kept = |w: &ExtraWaker| w.want == want && w.key == WakerKey::KEPT;
         others
             .iter()
             .filter(|w| kept(w))
             .for_each(|w| wakes.push_ref(&w.waker));
-        let called = others.extract_if(.., |w| w.want == want && w.kind != WaiterKind::Kept);
+        let called = others.extract_if(.., |w| w.want == want && w.key != WakerKey::KEPT);
         called.for_each(|w| wakes.push(w.waker));
         if others.is_empty() {
             self.others = None;
         }
     }
 
-    fn iter(&self, want: Want) -> impl Iterator<Item = (WaiterKind, &Waker)> {
-        let kind = WaiterKind::from(self.kinds[want as usize]);
-        let first = self.first[want as usize].iter().map(move |w| (kind, w));
+    fn iter(&self, want: Want) -> impl Iterator<Item = (WakerKey, &Waker)> {
+        let key = self.first_key(want);
+        let first = self.first[want as usize].iter().map(move |w| (key, w));
         let others = self.others.iter().flat_map(|others| others.iter());
         let others = others.filter(move |w| w.want == want);
-        first.chain(others.map(|w| (w.kind, &w.waker)))
+        first.chain(others.map(|w| (w.key, &w.waker)))
     }
 
-    /// Replaces the waker of this kind by `waker`.
-    fn replace(&mut self, want: Want, kind: WaiterKind, waker: Waker) -> Option<Waker> {
-        let old = self.remove(want, |other, _| other == kind);
-        self.push(want, kind, waker);
+    fn first_key(&self, want: Want) -> WakerKey {
+        WakerKey(self.keys[want as usize].into())
+    }
+
+    /// Replaces the waker with this key by `waker`.
+    fn replace(&mut self, want: Want, key: WakerKey, waker: Waker) -> Option<Waker> {
+        let old = self.remove(want, key);
+        self.push(want, key, waker);
         old
     }
 
-    fn push(&mut self, want: Want, kind: WaiterKind, waker: Waker) {
+    fn push(&mut self, want: Want, key: WakerKey, waker: Waker) {
         let first = &mut self.first[want as usize];
-        let plain = match kind {
-            WaiterKind::Kept => Some(PlainKind::Kept),
-            WaiterKind::Polled => Some(PlainKind::Polled),
-            WaiterKind::Once => Some(PlainKind::Once),
-            WaiterKind::Future(_) => None,
-        };
-        if let (None, Some(plain)) = (&first, plain) {
+        if let (None, Ok(key)) = (&first, u8::try_from(key.0)) {
             *first = Some(waker);
-            self.kinds[want as usize] = plain;
+            self.keys[want as usize] = key;
             return;
         }
         let others = self.others.get_or_insert_default();
-        others.push(ExtraWaker { want, kind, waker });
+        others.push(ExtraWaker { want, key, waker });
     }
 
-    /// Removes the first waker for which `is` returns true.
-    fn remove(&mut self, want: Want, is: impl Fn(WaiterKind, &Waker) -> bool) -> Option<Waker> {
-        let kind = WaiterKind::from(self.kinds[want as usize]);
-        if let Some(waker) = self.first[want as usize].take_if(|waker| is(kind, waker)) {
+    /// Removes the waker with this key.
+    fn remove(&mut self, want: Want, key: WakerKey) -> Option<Waker> {
+        if self.first_key(want) == key
+            && let Some(waker) = self.first[want as usize].take()
+        {
             return Some(waker);
         }
         let others = self.others.as_mut()?;
-        let at = others
-            .iter()
-            .position(|w| w.want == want && is(w.kind, &w.waker))?;
+        let at = others.iter().position(|w| w.want == want && w.key == key)?;
         let waker = others.swap_remove(at).waker;
         if others.is_empty() {
             self.others = None;

@@ -9,7 +9,7 @@ mod virtio_driver;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 
 use mbuma::socket::SocketError;
@@ -55,6 +55,38 @@ fn echo_server() -> TcpServer {
     })
 }
 
+/// Has the machine at `addr` connect to an echo server of the host, by the gateway at `router`, and to a port that is
+/// closed; then has a client come to its port 7777, which is published at `port`. Returns what is open.
+fn cross_both_ways(
+    machine: &Machine,
+    addr: Ipv4Addr,
+    router: Ipv4Addr,
+    server: &TcpServer,
+    port: u16,
+) -> impl Sized + use<> {
+    let there = SocketAddr::from((router, server.port()));
+    let stream = machine.connect(there).expect("the host's loopback is open");
+    for len in [1, 1000, 300_000] {
+        let sent = crate::common::scratch::noise(len, len as u64);
+        machine.send(&stream, &sent);
+        assert!(machine.receive(&stream, len) == sent, "{len}");
+    }
+    drop(stream);
+    let refused = machine.connect(SocketAddr::from((router, 9)));
+    assert_eq!(refused.err(), Some(SocketError::Refused));
+
+    let listener = machine.listen(SocketAddr::from((addr, 7777)));
+    let mut client = TcpStream::connect(("127.0.0.1", port)).expect("it is published");
+    client.write_all(b"hello").expect("it is connected");
+    let accepted = listener.accept_blocking(Some(PATIENCE)).expect("a client");
+    assert_eq!(machine.receive(&accepted, 5), b"hello");
+    machine.send(&accepted, b"world");
+    let mut answer = [0; 5];
+    client.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"world");
+    (accepted, listener, client)
+}
+
 #[test]
 fn a_machine_gets_an_address_and_reaches_the_host() {
     // Breaks when a machine gets no lease, or the wrong one, or its connections do not cross in either direction; when
@@ -95,34 +127,14 @@ fn a_machine_gets_an_address_and_reaches_the_host() {
     );
 
     let machine = Machine::start(wire, &lease);
-    let there = SocketAddr::from((lease.router, server.port()));
-    let stream = machine.connect(there).expect("the host's loopback is open");
-    for len in [1, 1000, 300_000] {
-        let sent = crate::common::scratch::noise(len, len as u64);
-        machine.send(&stream, &sent);
-        assert!(machine.receive(&stream, len) == sent, "{len}");
-    }
-    drop(stream);
-    let refused = machine.connect(SocketAddr::from((lease.router, 9)));
-    assert_eq!(refused.err(), Some(SocketError::Refused));
-
-    // A client of the published port.
-    let listener = machine.listen(SocketAddr::from((lease.addr, 7777)));
-    let mut client = TcpStream::connect(("127.0.0.1", port)).expect("it is published");
-    client.write_all(b"hello").expect("it is connected");
-    let accepted = listener.accept_blocking(Some(PATIENCE)).expect("a client");
-    assert_eq!(machine.receive(&accepted, 5), b"hello");
-    machine.send(&accepted, b"world");
-    let mut answer = [0; 5];
-    client.read_exact(&mut answer).expect("an answer");
-    assert_eq!(&answer, b"world");
+    let open = cross_both_ways(&machine, lease.addr, lease.router, &server, port);
 
     let netstat = program(MBUMA)
         .args(["netstat", &vm.id().to_string(), "--json"])
         .output();
     let netstat = netstat.expect("it was built");
     assert!(netstat.status.success(), "{netstat:?}");
-    drop((accepted, listener, client));
+    drop(open);
     // Before the machine ends: packets to a machine that has ended are dropped.
     let stats = Stats::checked(&end(vm));
     machine.end();

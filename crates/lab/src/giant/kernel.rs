@@ -7,33 +7,25 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 
-impl Talk for UnixStream {
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.write_all(bytes)
-    }
+macro_rules! stream_talks {
+    ($($stream:ty)*) => {$(
+        impl Talk for $stream {
+            fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+                self.write_all(bytes)
+            }
 
-    fn recv(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.read(buf)
-    }
+            fn recv(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                self.read(buf)
+            }
 
-    fn finish(&mut self) -> io::Result<()> {
-        self.shutdown(Shutdown::Write)
-    }
+            fn finish(&mut self) -> io::Result<()> {
+                self.shutdown(Shutdown::Write)
+            }
+        }
+    )*};
 }
 
-impl Talk for TcpStream {
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.write_all(bytes)
-    }
-
-    fn recv(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.read(buf)
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.shutdown(Shutdown::Write)
-    }
-}
+stream_talks!(UnixStream TcpStream);
 
 impl Talk for UdpSocket {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {

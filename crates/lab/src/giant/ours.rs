@@ -11,37 +11,27 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4};
 /// The stack's own address, which all packets of the programs go to.
 pub(crate) const ADDR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-impl Talk for UnixStream {
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let sent = self.send_blocking(bytes, Some(PATIENCE))?;
-        all_of(bytes, sent)
-    }
+macro_rules! stream_talks {
+    ($($stream:ty)*) => {$(
+        impl Talk for $stream {
+            fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+                let sent = self.send_blocking(bytes, Some(PATIENCE))?;
+                all_of(bytes, sent)
+            }
 
-    fn recv(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        Ok(self.recv_blocking(buf, Some(PATIENCE))?)
-    }
+            fn recv(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                Ok(self.recv_blocking(buf, Some(PATIENCE))?)
+            }
 
-    fn finish(&mut self) -> io::Result<()> {
-        self.shutdown(Shutdown::Write);
-        Ok(())
-    }
+            fn finish(&mut self) -> io::Result<()> {
+                self.shutdown(Shutdown::Write);
+                Ok(())
+            }
+        }
+    )*};
 }
 
-impl Talk for TcpStream {
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let sent = self.send_blocking(bytes, Some(PATIENCE))?;
-        all_of(bytes, sent)
-    }
-
-    fn recv(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        Ok(self.recv_blocking(buf, Some(PATIENCE))?)
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.shutdown(std::net::Shutdown::Write);
-        Ok(())
-    }
-}
+stream_talks!(UnixStream TcpStream);
 
 /// A UDP socket that talks to one other.
 struct Datagrams {

@@ -40,6 +40,14 @@ fn panics(act: impl FnOnce()) {
     assert_eq!(text.downcast_ref(), Some(&"the owner's drop"));
 }
 
+/// The chain has these bytes, and takes more.
+fn check_and_extend(mut chain: Chain, pool: &MbufPool, want: &[u8]) {
+    check_chain(&chain, want);
+    let more = chain.extend_from_slice(pool, b"more");
+    more.expect("the pool is large");
+    check_chain(&chain, &[want, b"more"].concat());
+}
+
 #[test]
 fn truncate_leaves_a_whole_chain() {
     // Breaks when the tail is set only after the drop of the cut mbufs: it names a freed mbuf.
@@ -47,11 +55,7 @@ fn truncate_leaves_a_whole_chain() {
         for (len, want) in [(5, &b"first"[..]), (3, b"fir"), (0, b"")] {
             let mut chain = chain(pool);
             panics(|| chain.truncate(len));
-            check_chain(&chain, want);
-            chain
-                .extend_from_slice(pool, b"more")
-                .expect("the pool is large");
-            check_chain(&chain, &[want, b"more"].concat());
+            check_and_extend(chain, pool, want);
         }
     });
 }
@@ -63,11 +67,7 @@ fn trim_front_leaves_a_whole_chain() {
         for (n, want) in [(305, &b"last"[..]), (307, b"st"), (309, b"")] {
             let mut chain = chain(pool);
             panics(|| chain.trim_front(n));
-            check_chain(&chain, want);
-            chain
-                .extend_from_slice(pool, b"more")
-                .expect("the pool is large");
-            check_chain(&chain, &[want, b"more"].concat());
+            check_and_extend(chain, pool, want);
         }
     });
 }

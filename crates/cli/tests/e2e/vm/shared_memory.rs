@@ -1,19 +1,18 @@
 //! `mbuma vm --vhost-user`: machines whose front-end is the crate `vhost`, and whose driver is the test's.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-use mbuma::socket::SocketError;
 use rustix::fs::ftruncate;
 
 use super::machine::{Machine, Wire};
 use super::virtio_driver::SharingMachine;
-use super::{echo_server, end, free_port, vm};
+use super::{cross_both_ways, echo_server, end, free_port, vm};
 use crate::common::scratch::noise;
 use crate::common::server::TcpServer;
-use crate::common::{PATIENCE, Scratch, Stats};
+use crate::common::{Scratch, Stats};
 
 const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 const ADDR: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 100);
@@ -50,27 +49,7 @@ fn machines_that_share_memory_reach_the_host() {
         let _ = stranger.write_all(&noise(10_000, 1));
         drop(stranger);
         let machine = machine(&scratch, offloads);
-        let there = SocketAddr::from((ROUTER, server.port()));
-        let stream = machine.connect(there).expect("the host's loopback is open");
-        for len in [1, 1000, 300_000] {
-            let sent = noise(len, len as u64);
-            machine.send(&stream, &sent);
-            assert!(machine.receive(&stream, len) == sent, "{len}");
-        }
-        drop(stream);
-        let refused = machine.connect(SocketAddr::from((ROUTER, 9)));
-        assert_eq!(refused.err(), Some(SocketError::Refused));
-
-        let listener = machine.listen(SocketAddr::from((ADDR, 7777)));
-        let mut client = TcpStream::connect(("127.0.0.1", port)).expect("it is published");
-        client.write_all(b"hello").expect("it is connected");
-        let accepted = listener.accept_blocking(Some(PATIENCE)).expect("a client");
-        assert_eq!(machine.receive(&accepted, 5), b"hello");
-        machine.send(&accepted, b"world");
-        let mut answer = [0; 5];
-        client.read_exact(&mut answer).expect("an answer");
-        assert_eq!(&answer, b"world");
-        drop((accepted, listener, client));
+        drop(cross_both_ways(&machine, ADDR, ROUTER, &server, port));
         // Before the machine: what is sent to one that is gone is dropped on its way out.
         let stats = Stats::checked(&end(vm));
         machine.end();

@@ -39,6 +39,11 @@ impl WakerKey {
     const KEPT: Self = Self(0);
     const POLLED: Self = Self(1);
     const ONCE: Self = Self(2);
+
+    fn of(FutureId(addr): FutureId) -> Self {
+        debug_assert!(u8::try_from(addr).is_err(), "an address");
+        Self(addr)
+    }
 }
 
 /// Distinguishes the futures that wait for one socket: the address of memory that the future owns.
@@ -154,7 +159,7 @@ impl WaiterSet {
                 if let Some(old) = self.forget(want, id) {
                     task.replaced.set(Some(old));
                 }
-                self.push(want, WakerKey(id.0), task.waker.clone());
+                self.push(want, WakerKey::of(id), task.waker.clone());
             }
             WaitBy::Polled(task) => {
                 if let Some(old) = self.poll(want, task.waker) {
@@ -167,7 +172,7 @@ impl WaiterSet {
     /// Removes the waker of a future. It comes back, to be dropped when the lock is released.
     #[must_use = "its drop is its owner's code, which runs without a lock"]
     pub(crate) fn forget(&mut self, want: Want, id: FutureId) -> Option<Waker> {
-        self.remove(want, WakerKey(id.0))
+        self.remove(want, WakerKey::of(id))
     }
 
     /// Removes all wakers, which the caller drops when the lock is released.

@@ -191,7 +191,9 @@ fn both_sides_of_a_relay_that_ends_are_reset() {
     bench.relayed.idle = Some(Duration::from_secs(5));
     let ended: [fn(&mut RelayBench); 2] = [
         |bench| bench.relayed.abort_all(),
-        |bench| drop(bench.pass(Duration::from_secs(6))),
+        |bench| {
+            bench.pass(Duration::from_secs(6));
+        },
     ];
     for end in ended {
         let (client, server) = bench.connect();

@@ -90,7 +90,8 @@ impl Stack {
 
     /// The same for a socket whose address and port other sockets may have too, if they are bound in this way. Each of
     /// them gets the datagrams to broadcasts and to the groups that it has joined; of the sockets with one address, a
-    /// hash of the flow selects the one that gets all datagrams of a sender, until such a socket is bound or dropped.
+    /// hash of the flow selects the one that gets all datagrams of a sender, and the errors about datagrams to it,
+    /// until such a socket is bound or dropped.
     ///
     /// # Errors
     /// As [`Stack::udp_bind`]; also if 256 sockets share the port.

@@ -115,6 +115,7 @@ fn only_errors_about_the_peer_are_reported() {
         assert_eq!(socket.recv().unwrap_err(), RecvError::WouldBlock);
         socket.send_to_peer(b"x").unwrap();
         lab.stack.poll();
+        socket.connect((host, 1)).unwrap(); // again: its error stays
         let error = io::Error::from(socket.recv().unwrap_err());
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         socket.send_to_peer(b"x").unwrap();

@@ -62,12 +62,15 @@ impl UdpSocket {
             true => flow.on_link(self.link_of(peer).ok_or(BindError::NoRoute)?.number()),
             false => flow,
         };
+        let before = pcb.flow();
         if !stack.0.udp.table.connect(pcb, flow) {
             return Err(BindError::AddrInUse);
         }
         drop(giant);
-        // They are about datagrams to others.
-        while self.take_error().is_some() {}
+        if before != Some(flow) {
+            // They are about datagrams to others.
+            while self.take_error().is_some() {}
+        }
         Ok(())
     }
 

@@ -28,6 +28,7 @@
 //! | `copy_bidirectional` | [`TcpStream::relay`](crate::TcpStream::relay), then `wait_async` |
 //! | `UdpSocket::connect`, `send`, `recv` | [`connect`](crate::UdpSocket::connect), [`send_to_peer`](crate::UdpSocket::send_to_peer), [`recv_from`](crate::UdpSocket::recv_from) |
 //! | SO_REUSEPORT | [`Stack::tcp_listen_shared`](crate::Stack::tcp_listen_shared), [`Stack::udp_bind_shared`](crate::Stack::udp_bind_shared) |
+//! | SO_BINDTODEVICE of a listener | [`Stack::tcp_listen_on`](crate::Stack::tcp_listen_on) |
 //! | `set_linger`, TCP_QUICKACK | [`TcpSocketOptions`](crate::TcpSocketOptions): `linger`, `quick_ack` |
 //! | `peek_from`, `set_recv_buffer_size` | the same; there is no send buffer |
 //! | UDP_SEGMENT, UDP_GRO | [`send_segmented`](crate::UdpSocket::send_segmented), [`send_train`](crate::UdpSocket::send_train), [`set_recv_segmented`](crate::UdpSocket::set_recv_segmented) |

@@ -77,7 +77,7 @@ impl Listening {
                 BACKLOG,
             )
             .expect("the port is free");
-        let queue = stack.0.tcp.listeners.find(&ends(1), true);
+        let queue = stack.0.tcp.listeners.find(&ends(1), true, IfIndex(1));
         let queue = queue.expect("it listens");
         let model = Self {
             stack: stack.clone(),

@@ -342,7 +342,25 @@ impl Stack {
         addr: impl IntoEndpoint,
         backlog: usize,
     ) -> Result<TcpListener, SocketError> {
-        self.tcp_listen_as(addr, backlog, false)
+        self.tcp_listen_as(addr, None, backlog, false)
+    }
+
+    /// The same for clients that come in by the interface `index` alone. They go to such a listener, and not to one on
+    /// the same address that has clients of all interfaces. Answers leave by the route to the client.
+    ///
+    /// # Errors
+    /// As [`tcp_listen`](Self::tcp_listen); [`SocketError::AddrNotAvailable`] also if there is no such interface.
+    #[doc(alias = "SO_BINDTODEVICE")]
+    pub fn tcp_listen_on(
+        &self,
+        addr: impl IntoEndpoint,
+        index: IfIndex,
+        backlog: usize,
+    ) -> Result<TcpListener, SocketError> {
+        if self.0.interface(index).is_none() {
+            return Err(SocketError::AddrNotAvailable);
+        }
+        self.tcp_listen_as(addr, Some(index), backlog, false)
     }
 
     /// The same for a listener whose address and port other listeners may have too, up to 256, if they are made in this
@@ -370,12 +388,13 @@ impl Stack {
         addr: impl IntoEndpoint,
         backlog: usize,
     ) -> Result<TcpListener, SocketError> {
-        self.tcp_listen_as(addr, backlog, true)
+        self.tcp_listen_as(addr, None, backlog, true)
     }
 
     fn tcp_listen_as(
         &self,
         addr: impl IntoEndpoint,
+        link: Option<IfIndex>,
         backlog: usize,
         shared: bool,
     ) -> Result<TcpListener, SocketError> {
@@ -390,7 +409,7 @@ impl Stack {
             0 => 0,
             _ => SHARERS_MAX - 1,
         };
-        let add = |addr: &SocketAddr| listeners.add(*addr, &queue, shared, others);
+        let add = |addr: &SocketAddr| listeners.add((*addr, link), &queue, shared, others);
         let added = match addr.port() {
             0 => self.free_ports(addr).find(add),
             _ => Some(addr).filter(add),

@@ -31,7 +31,7 @@ fn queue(
 ) -> Option<(Arc<AcceptQueue>, bool)> {
     let tcp = &batch.stack.tcp;
     let ours = ip.scope == DestScope::Local;
-    let listener = tcp.listeners.find(&seg.ends, ours);
+    let listener = tcp.listeners.find(&seg.ends, ours, ip.ifp.index);
     let intercepted = listener.is_none() && ip.ifp.accept_any;
     let queue = match intercepted {
         true => tcp.listeners.interceptor(ip.ifp.index),

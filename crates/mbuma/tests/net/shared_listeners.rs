@@ -1,6 +1,6 @@
-//! Listeners that share an address and a port, over both versions of IP.
+//! Listeners that share an address and a port, and those of one interface, over both versions of IP.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::common::net::*;
 use crate::connected::HOSTS;
@@ -62,5 +62,44 @@ fn each_listener_gets_its_share_and_a_client_the_same_one() {
         let _alone = lab.stack.tcp_listen((host, PORT), 8).unwrap();
         let shared = lab.stack.tcp_listen_shared((host, PORT), 8);
         assert_eq!(shared.err(), Some(SocketError::AddrInUse));
+    }
+}
+
+#[test]
+fn a_listener_of_one_interface_hears_no_other() {
+    // SO_BINDTODEVICE: breaks if a client of another interface is accepted, one of this interface goes to the listener
+    // of all, or the port is lost for the others.
+    let all_of = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+    let own_of = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    for ((host, all), own) in HOSTS
+        .into_iter()
+        .zip::<[IpAddr; 2]>(all_of)
+        .zip::<[IpAddr; 2]>(own_of)
+    {
+        let lab = lab();
+        let stack = &lab.stack;
+        let connect = |to: IpAddr| {
+            let client = stack.tcp_connect((all, 0), (to, PORT)).unwrap();
+            let error = client.error();
+            client.abort();
+            error
+        };
+        let listen = || stack.tcp_listen_on((all, PORT), lab.iface, 8);
+        let on_link = listen().unwrap();
+        assert_eq!(listen().err(), Some(SocketError::AddrInUse));
+        assert_eq!(
+            (connect(host), connect(own)),
+            (None, Some(SocketError::Refused))
+        );
+        assert!(on_link.accept().is_ok());
+        let on_all = stack.tcp_listen((all, PORT), 8).unwrap();
+        assert_eq!((connect(host), connect(own)), (None, None));
+        assert!(on_link.accept().is_ok() && on_link.accept().is_err());
+        assert!(on_all.accept().is_ok() && on_all.accept().is_err());
+        drop(on_link);
+        assert_eq!(connect(host), None);
+        assert!(on_all.accept().is_ok());
+        stack.detach(lab.iface);
+        assert_eq!(listen().err(), Some(SocketError::AddrNotAvailable));
     }
 }

@@ -215,7 +215,8 @@ impl AcceptQueue {
     }
 }
 
-type ByAddr = HashMap<SocketAddr, PortListeners, SeededState>;
+/// By address, and by the interface of a listener that takes clients of no other.
+type ByAddr = HashMap<(SocketAddr, Option<IfIndex>), PortListeners, SeededState>;
 
 /// The listeners of one address at most.
 pub(crate) const SHARERS_MAX: usize = 256;
@@ -249,6 +250,8 @@ fn any_of(addr: SocketAddr) -> SocketAddr {
 /// The queues by address and by interface.
 struct ListenerTables {
     by_addr: ByAddr,
+    /// There was a listener of one interface.
+    has_links: bool,
     /// At most one an interface.
     interceptors: Vec<(IfIndex, Arc<AcceptQueue>)>,
 }
@@ -263,6 +266,7 @@ impl Listeners {
         let by_addr = HashMap::with_hasher(SeededState::new(random));
         let tables = ListenerTables {
             by_addr,
+            has_links: false,
             interceptors: Vec::new(),
         };
         Self {
@@ -270,12 +274,17 @@ impl Listeners {
         }
     }
 
-    /// The listener for the local address of this flow, or one for its port on any of our addresses.
-    pub(crate) fn find(&self, ends: &Ends, ours: bool) -> Option<Arc<AcceptQueue>> {
+    /// The listener for the local address of this flow, or one for its port on any of our addresses; of both, that of
+    /// the interface `link`, by which the flow came, is first.
+    pub(crate) fn find(&self, ends: &Ends, ours: bool, link: IfIndex) -> Option<Arc<AcceptQueue>> {
         let (tables, addr) = (self.tables.read(), ends.local());
-        let exact = tables.by_addr.get(&addr);
-        let any = || ours.then(|| tables.by_addr.get(&any_of(addr))).flatten();
-        let found = exact.or_else(any)?;
+        let at = |addr| {
+            let of = |link| tables.by_addr.get(&(addr, link));
+            let own = tables.has_links.then(|| of(Some(link))).flatten();
+            own.or_else(|| of(None))
+        };
+        let any = || ours.then(|| at(any_of(addr))).flatten();
+        let found = at(addr).or_else(any)?;
         found.of_flow(ends, tables.by_addr.hasher()).map(Arc::clone)
     }
 
@@ -289,10 +298,11 @@ impl Listeners {
             .map(|(_, q)| Arc::clone(q))
     }
 
-    /// Adds a listener; false if the address is taken, by one that does not share it or by more than `others`.
+    /// Adds a listener, of one interface or of all; false if the address is taken, by one that does not share it or by
+    /// more than `others`.
     pub(crate) fn add(
         &self,
-        addr: SocketAddr,
+        (addr, link): (SocketAddr, Option<IfIndex>),
         queue: &Arc<AcceptQueue>,
         shared: bool,
         others: usize,
@@ -300,7 +310,8 @@ impl Listeners {
         let mut tables = self.tables.write();
         let queues = Vec::new();
         let none = || PortListeners { shared, queues };
-        let all = tables.by_addr.entry(addr).or_insert_with(none);
+        tables.has_links |= link.is_some();
+        let all = tables.by_addr.entry((addr, link)).or_insert_with(none);
         let shares = shared && all.shared && all.queues.len() <= others;
         let added = all.queues.is_empty() || shares;
         if added {

@@ -14,7 +14,7 @@ use mbuma::tls::{
     AwsLcAead, AwsLcSuite, DirectionKeys, KeySource, NONCE_LEN, TlsError, TlsKeys, TlsRole,
     TlsVersion,
 };
-use mbuma::{Config, IfConfig, SocketError, Stack, TcpStream};
+use mbuma::{Config, IfConfig, SocketError, Stack, TcpSocketOptions, TcpStream};
 
 use super::connection::HEAD_MAX_TIME;
 use super::handshakes::HANDSHAKE_MAX_TIME;
@@ -374,15 +374,19 @@ fn a_client_on_a_slow_line_gets_all_of_its_last_response() {
     // Breaks when a connection ends half a minute after all of its response lies in the send buffer, though the client
     // takes it.
     let mut bench = SiteBench::new("line");
-    let body = vec![b'x'; 200_000];
+    let body = vec![b'x'; 60_000];
     fs::write(bench.dir.join("body"), &body).expect("our directory");
-    let client = bench.connect();
+    let small = TcpSocketOptions {
+        recv_buffer: Some(8192),
+        ..TcpSocketOptions::default()
+    };
+    let client = (bench.clients).tcp_connect_with("0.0.0.0:0", "192.0.2.2:80", &small);
+    let client = client.expect("a port is free");
     bench.run();
-    client.set_buffers(8192, 8192);
     let ask = b"GET /body HTTP/1.0\r\n\r\n";
     assert_eq!(client.send(ask), Ok(ask.len()));
     bench.settle();
-    let (mut got, mut bytes) = (0, [0; 8192]);
+    let (mut got, mut bytes) = (0, [0; 2048]);
     loop {
         (0..10).for_each(|_| bench.pass(Duration::from_secs(1)));
         match client.recv(&mut bytes) {

@@ -71,6 +71,7 @@ drop_reasons! {
     Inward NotOurMac => "not_our_mac",
     Inward UnknownEtherType => "unknown_ethertype",
     Inward BadArp => "bad_arp",
+    Inward ForgedAddress => "forged_address",
     Inward ArpDuplicateAddress => "arp_duplicate_address",
     Outward ArpNoAnswer => "arp_no_answer",
     Outward ArpQueueFull => "arp_queue_full",

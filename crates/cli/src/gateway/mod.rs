@@ -28,6 +28,7 @@
 //! and all buffers are given back.
 //! Locks: none but those of worker_shares.
 
+mod address_guard;
 mod allowance;
 mod capture_file;
 mod client_quota;

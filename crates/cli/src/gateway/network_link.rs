@@ -27,7 +27,10 @@ use mbuma::device::memory::Pipe;
 use mbuma::device::tap::{Offloads, Tap, TapOptions};
 use mbuma::device::{Budget, Capabilities, Device};
 use mbuma::runtime::{Interest, PollEvents, Poller};
+use mbuma::{DropReason, MacAddr};
 
+use super::address_guard::{AddressGuard, HEAD_LEN};
+use crate::guest::GuestEnd;
 use crate::guests::{GuestId, JoinedGuest};
 
 static PORTS: LockClass = LockClass::new("network ports", order::STATS);
@@ -46,6 +49,7 @@ pub(super) struct NetworkLink {
     uplink: PortId,
     set: Poller,
     ports: Mutex<GuestPorts>,
+    guard: Arc<AddressGuard>,
     mtu: u16,
     pool: MbufPool,
 }
@@ -58,7 +62,7 @@ struct GuestPorts {
 
 struct GuestPort {
     port: PortId,
-    tap: Arc<CountedTap>,
+    tap: Arc<GuardedTap>,
 }
 
 impl NetworkLink {
@@ -87,9 +91,15 @@ impl NetworkLink {
             uplink,
             set: Poller::new()?,
             ports: Mutex::new(&PORTS, ports),
+            guard: Arc::new(AddressGuard::new()),
             mtu,
             pool: pool.clone(),
         })
+    }
+
+    /// Protects the addresses of this network's guests, and the stack's.
+    pub(super) fn protect(&self, ends: &GuestEnd, stack_mac: MacAddr) {
+        self.guard.set_network(ends, stack_mac);
     }
 
     /// Gives a guest a port.
@@ -105,19 +115,21 @@ impl NetworkLink {
                 ..offloads
             },
         };
-        let tap = Arc::new(CountedTap {
+        self.guard.add(&spec);
+        let tap = Arc::new(GuardedTap {
             tap: Tap::from_fd(tap, options, &self.pool),
             frames: AtomicU64::new(0),
+            guest: id,
+            guard: Arc::clone(&self.guard),
         });
-        let port = self
-            .bridge
-            .add(Arc::clone(&tap) as _)
-            .map_err(io::Error::other)?;
-        let watched = self.set.add(tap.tap.as_fd(), u64::from(id), Interest::Read);
-        if watched.is_err() {
-            self.bridge.remove(port);
-        }
-        watched?;
+        let port = self.bridge.add(Arc::clone(&tap) as _);
+        let port = port.map_err(io::Error::other).and_then(|port| {
+            let watched = self.set.add(tap.tap.as_fd(), u64::from(id), Interest::Read);
+            watched
+                .map(|()| port)
+                .inspect_err(|_| self.bridge.remove(port))
+        });
+        let port = port.inspect_err(|_| self.guard.remove(id))?;
         self.ports
             .lock()
             .by_guest
@@ -131,6 +143,7 @@ impl NetworkLink {
         if let Some(GuestPort { port, .. }) = gone {
             self.bridge.remove(port);
         }
+        self.guard.remove(id);
     }
 
     /// Frames that came from a guest so far; nothing without such a guest.
@@ -169,6 +182,13 @@ impl Device for NetworkLink {
         Ok(self.inner.receive(rx, budget)? || more)
     }
 
+    fn take_drops(&self) -> Vec<(DropReason, u64)> {
+        match self.guard.take_dropped() {
+            0 => Vec::new(),
+            n => vec![(DropReason::ForgedAddress, n)],
+        }
+    }
+
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
         let refused = self.inner.transmit(tx)?;
         while self.bridge.poll(self.uplink, ALL)? {}
@@ -185,28 +205,36 @@ impl AsFd for NetworkLink {
 
 kern::impl_debug!(NetworkLink);
 
-/// A guest's TAP, which counts the frames that come from it.
+/// A guest's TAP, which counts the frames that come from it, and drops those with another one's addresses.
 #[derive(Debug)]
-struct CountedTap {
+struct GuardedTap {
     tap: Tap,
     /// Relaxed: it tells a quiet guest from a busy one.
     frames: AtomicU64,
+    guest: GuestId,
+    guard: Arc<AddressGuard>,
 }
 
-impl Device for CountedTap {
+impl Device for GuardedTap {
     fn capabilities(&self) -> Capabilities {
         self.tap.capabilities()
     }
 
     fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
-        let before = rx.len();
-        let more = self.tap.receive(rx, budget);
-        let came = (rx.len() - before) as u64;
-        self.frames.fetch_add(came, Ordering::Relaxed);
+        let mut came = Mbufq::new();
+        let more = self.tap.receive(&mut came, budget);
+        self.frames.fetch_add(came.len() as u64, Ordering::Relaxed);
+        while let Some(frame) = came.dequeue() {
+            let mut head = [0; HEAD_LEN];
+            let (head, _) = head.split_at_mut(frame.len().min(HEAD_LEN));
+            if frame.copy_to(0, head) && self.guard.admits(self.guest, head) {
+                rx.enqueue(frame);
+            }
+        }
         more
     }
 
-    fn take_drops(&self) -> Vec<(mbuma::DropReason, u64)> {
+    fn take_drops(&self) -> Vec<(DropReason, u64)> {
         self.tap.take_drops()
     }
 

@@ -114,6 +114,7 @@ pub(super) fn start(
         (!at.is_empty() && !opts.ignored.tcp).then(|| site(&stack, &at, opts, pool.len(), &fixed));
     let mut services = services(&all[0], index, fixed, sockets, opts)?;
     if let Some(link) = network {
+        link.protect(&services.fixed.get().guest, opts.stack_mac());
         services.make_network(link);
     }
     workers(all, index, services, site.transpose()?, pool, &clock)

@@ -421,3 +421,40 @@ sys.stdin.readline()";
     drop(read);
     wait_for_end(&network, pid);
 }
+
+/// Says by ARP that it has the address of the first guest, and of the gateway; then pings the second guest, which has
+/// received all that before.
+const LIAR: &str = "
+import os, socket, time
+time.sleep(1.5)  # Linux takes no other answer for a second (locktime of arp(7))
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind(('tap0', 0))
+own = s.getsockname()[4]
+for claimed in ('10.0.2.100', '10.0.2.2'):
+    arp = bytes.fromhex('0001080006040002') + own + socket.inet_aton(claimed)
+    arp += bytes(6) + socket.inet_aton('10.0.2.101')
+    for _ in range(3):
+        s.send(b'\\xff' * 6 + own + bytes.fromhex('0806') + arp)
+os.execlp('ping', 'ping', '-q', '-c', '1', '-W', '20', '10.0.2.101')
+";
+
+#[test]
+fn no_guest_takes_the_address_of_another() {
+    // Breaks when a guest that says that it has another one's address, or the gateway's, gets the frames for it.
+    needs!(guests(), programs(&["python3", "ping"]));
+    let network = name("liar");
+    let first = resident(&network, &[], "true");
+    let known = "awk '/^10.0.2.(100|2) / { print $1, $4 }' /proc/net/arp | sort | paste -s";
+    let script = format!(
+        "ping -q -c 1 -W 20 10.0.2.100 > /dev/null; ping -q -c 1 -W 20 10.0.2.2 > /dev/null
+         echo known $({known}); read line; echo later $({known})"
+    );
+    let mut second = Running::start(guest(&network, &[], &script));
+    let before = second.wait_for("known");
+    assert_eq!(before.matches("10.0.2.").count(), 2, "{before}");
+    let liar = format!("exec python3 -I -S -c \"{LIAR}\"");
+    visit(&network, &["-r"], &liar);
+    second.say("");
+    assert_eq!(second.wait_for("later"), before);
+    drop((first, second));
+}

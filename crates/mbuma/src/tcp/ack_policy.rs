@@ -11,7 +11,9 @@
 //! | out of order, the fourth of a gap and later, with SACK | within 1 ms, one for as many blocks as it has room for |
 //!
 //! If the user answers within the longest delay, the connection becomes *interactive*: then a single full segment is
-//! not acknowledged at once, nor a small one within 1 ms. A delay that ends without an answer ends that mode.
+//! not acknowledged at once, nor a small one within 1 ms. A delay that ends without an answer ends that mode. If more
+//! data comes then, before the answer, the delay was in vain: the peer had held that data back until the
+//! acknowledgement (RFC 896), and the answer does not begin the mode again.
 //!
 //! Locks: none; part of the connection. Sources: RFC 1122 4.2.3.2, RFC 5681 4.2, RFC 9293 3.8.6.3.
 
@@ -51,8 +53,9 @@ pub(crate) struct AckPolicy {
     /// Segments that are acknowledged one by one.
     quick: u8,
     interactive: bool,
-    /// Delays that ended without data of ours, since we last sent data.
+    /// Delays that ended without data of ours, since the mode last began.
     in_vain: u8,
+    last: LastDelay,
     /// Duplicate acknowledgements of the present gap, and those delayed since the last one sent.
     duplicates: u8,
     held: u8,
@@ -62,6 +65,37 @@ pub(crate) struct AckPolicy {
     pub(crate) largest: u16,
     /// When data arrived last; before the first, when the connection was established.
     pub(crate) data_at: Time,
+}
+
+/// What followed the last delay that ended without data of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LastDelay {
+    /// Its exchange is over, or no delay has ended so.
+    Past,
+    /// Nothing yet.
+    Ended,
+    /// More data, without an answer before it: the peer had held it back.
+    InVain,
+    /// The same, and then our answer.
+    Answered,
+}
+
+impl LastDelay {
+    #[cold]
+    fn after_data(self) -> Self {
+        match self {
+            Self::Ended | Self::InVain => Self::InVain,
+            Self::Past | Self::Answered => Self::Past,
+        }
+    }
+
+    #[cold]
+    fn after_answer(self) -> Self {
+        match self {
+            Self::InVain | Self::Answered => Self::Answered,
+            Self::Past | Self::Ended => Self::Past,
+        }
+    }
 }
 
 /// When an acknowledgement goes.
@@ -101,6 +135,7 @@ impl AckPolicy {
             quick: QUICK_MAX,
             interactive: false,
             in_vain: 0,
+            last: LastDelay::Past,
             dup_acks_owed: 0,
             duplicates: 0,
             held: 0,
@@ -113,6 +148,9 @@ impl AckPolicy {
     pub(crate) fn on_data(&mut self, data: InOrder, path: &PathTiming, now: Time) -> AckDue {
         let paused = nanos_since(now, self.data_at) > path.rto;
         self.data_at = now;
+        if self.last != LastDelay::Past {
+            self.last = self.last.after_data();
+        }
         (self.duplicates, self.held) = (0, 0);
         if data.filled_gap || paused {
             self.quick = QUICK_MAX;
@@ -160,6 +198,12 @@ impl AckPolicy {
 
     /// Data of ours is sent, and carries an acknowledgement.
     pub(crate) fn on_answer(&mut self, delay_max: Duration, now: Time) {
+        if self.last != LastDelay::Past {
+            self.last = self.last.after_answer();
+        }
+        if self.last == LastDelay::Answered {
+            return;
+        }
         // `largest` is 0 before the first data: a client's request is no answer.
         if self.largest > 0 && now - self.data_at < delay_max {
             (self.interactive, self.in_vain) = (true, 0);
@@ -172,6 +216,7 @@ impl AckPolicy {
             return;
         }
         self.interactive = false;
+        self.last = LastDelay::Ended;
         self.in_vain = self.in_vain.saturating_add(1);
     }
 }

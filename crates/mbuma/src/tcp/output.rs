@@ -235,8 +235,8 @@ pub(super) fn syn_window(t: &mut Tcb) -> u16 {
 /// segments of a dialogue announce the same window, as the peer's header prediction expects (Linux compares the field).
 fn announce(t: &mut Tcb) -> u16 {
     let growth = t.rcv_growth();
-    let is_step = growth >= t.send.mss.min(t.rcv_whole() as u32 / 2);
-    if is_step || t.recv.buf.is_empty() {
+    let is_step = || growth >= t.send.mss.min(t.rcv_whole() as u32 / 2);
+    if t.recv.buf.is_empty() || is_step() {
         t.recv.adv += growth;
     }
     (t.rcv_wnd() >> t.recv.wscale).min(65_535) as u16

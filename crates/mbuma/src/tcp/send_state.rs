@@ -19,6 +19,8 @@ use crate::sockbuf::StreamBuf;
 
 /// The maximum segment size of a peer that announces none (RFC 9293 3.7.1).
 pub(crate) const MSS_DEFAULT: u32 = 536;
+/// The MSS of a link of 1,500 bytes without options: smaller segments cost more than a delayed acknowledgement.
+const MSS_ETHERNET: u32 = 1460;
 
 /// The send sequence space: `una <= nxt`; `buf_seq` is that of the first byte in the send buffer.
 #[derive(Debug)]
@@ -173,9 +175,22 @@ impl SendState {
         }
     }
 
+    /// Bytes of the `len` that would be next which one segment carries: half of the largest window that the peer has
+    /// announced at most (RFC 9293 3.8.6.2.1), where a frame of Ethernet carries less. A segment that fills the whole
+    /// window is the only one, and a peer delays the acknowledgement of a single one.
+    #[doc(alias = "tcp_bound_to_half_wnd")]
+    #[inline]
+    pub(crate) fn segment_max(&self, len: u32) -> u32 {
+        match len <= MSS_ETHERNET || self.wnd_max / 2 >= self.mss {
+            true => len,
+            false => len.min((self.wnd_max / 2).max(MSS_ETHERNET.min(self.mss))),
+        }
+    }
+
     /// Notes that a segment with `len` bytes of new data up to `end` is sent.
     pub(crate) fn note_small(&mut self, end: SeqNum, len: u32) {
-        if self.nagle == NagleForm::Minshall && !len.is_multiple_of(self.mss) {
+        let full = self.segment_max(self.mss);
+        if self.nagle == NagleForm::Minshall && !len.is_multiple_of(full) {
             self.small_end = end;
         }
     }

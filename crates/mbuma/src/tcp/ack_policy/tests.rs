@@ -138,8 +138,42 @@ fn two_delays_in_vain_make_the_next_one_shorter() {
         policy.on_data(segment(1, 2), &path(500), at(70)),
         within(40)
     );
-    policy.on_answer(Duration::from_millis(40), at(71));
-    assert_eq!(policy.on_data(segment(1, 1), &path(10), at(80)), within(40));
+    let delay_max = Duration::from_millis(40);
+    policy.on_answer(delay_max, at(71));
+    assert_eq!(policy.on_data(segment(1, 1), &path(10), at(80)), within(5));
+    policy.on_answer(delay_max, at(81));
+    assert_eq!(policy.on_data(segment(1, 1), &path(10), at(90)), within(40));
+}
+
+#[test]
+fn a_request_in_two_parts_waits_twice_at_most() {
+    // RFC 896: breaks if the answer to the second part, which the peer held back until the delay of the first was over,
+    // makes the next request wait for as long; or if answers that are only late do so.
+    let delay_max = Duration::from_millis(40);
+    let ask = |policy: &mut AckPolicy, ms, wait| {
+        let due = policy.on_data(segment(1, 1), &path(1), at(ms));
+        assert_eq!(due, within(wait), "after {ms} ms");
+    };
+    let mut policy = AckPolicy::new(at(0));
+    (policy.largest, policy.quick) = (1, 0);
+    for (ms, wait) in [(0, 40), (100, 40), (200, 1), (300, 1)] {
+        ask(&mut policy, ms, wait);
+        policy.on_delay_over();
+        ask(&mut policy, ms + 41, if ms == 0 { 40 } else { 1 });
+        policy.on_answer(delay_max, at(ms + 41));
+        policy.on_answer(delay_max, at(ms + 42));
+    }
+    // A request in one part, with an answer in time.
+    ask(&mut policy, 400, 1);
+    policy.on_answer(delay_max, at(400));
+    ask(&mut policy, 500, 40);
+    // An answer later than the delay of a first segment.
+    let mut policy = AckPolicy::new(at(0));
+    policy.largest = 1;
+    ask(&mut policy, 0, 1);
+    policy.on_delay_over();
+    policy.on_answer(delay_max, at(5));
+    ask(&mut policy, 100, 40);
 }
 
 #[test]

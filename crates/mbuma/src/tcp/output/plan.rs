@@ -263,6 +263,7 @@ fn plan_data(t: &Tcb, pace: &Pacing) -> Option<Plan> {
         // the segment would get both wrong.
         len = len.min(t.send.mss);
     }
+    len = t.send.segment_max(len);
     // The last segment of a record must not be filled up.
     let ends_record = len == record && record < waiting;
     let held = waits_for_more(t, waiting);
@@ -387,12 +388,12 @@ fn window_grew(t: &Tcb) -> bool {
     if nothing_received || !t.conn.state.receives_data() {
         return false;
     }
-    let (hiwat, wnd) = (t.rcv_whole() as u32, t.rcv_wnd());
-    let half = (hiwat / 2).max(1);
+    let (hiwat, wnd) = (t.recv.buf.hiwat() as u32, t.rcv_wnd());
     // The fast path: most of the buffer is announced, so less than half of it can be added.
-    if wnd > hiwat.saturating_sub(half) {
+    if wnd > hiwat.saturating_sub((hiwat / 2).max(1)) {
         return false;
     }
+    let half = (t.rcv_whole() as u32 / 2).max(1);
     let growth = t.rcv_growth();
     growth >= half || (growth >= 2 * t.send.mss.min(half.div_ceil(2)) && wnd < half / 2)
 }

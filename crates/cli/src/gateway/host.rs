@@ -25,6 +25,8 @@ pub(super) const READ_MAX: usize = 2 * SEGMENT_MAX;
 /// Pieces that one write gathers at most: 64 KiB segments have five or six, so this is more than a
 /// send buffer takes.
 const PIECES_MAX: usize = 64;
+/// The same of most chains. Clearing the long list takes longer than gathering a small message.
+const PIECES_FEW: usize = 8;
 /// Pieces that a row of clusters has at most: a small cluster, and those of 16 KiB.
 const ROW_MAX: usize = 9;
 
@@ -162,7 +164,19 @@ impl Host {
 
     /// Writes from `chain`, gathering pieces until they are `enough` bytes, and says how many went.
     pub(super) fn write(&mut self, chain: &Chain, enough: usize) -> io::Result<Moved<usize>> {
-        let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+        match chain.segments().nth(PIECES_FEW) {
+            None => self.write_pieces::<PIECES_FEW>(chain, enough),
+            Some(_) => self.write_pieces::<PIECES_MAX>(chain, enough),
+        }
+    }
+
+    /// Writes `N` pieces at most.
+    fn write_pieces<const N: usize>(
+        &mut self,
+        chain: &Chain,
+        enough: usize,
+    ) -> io::Result<Moved<usize>> {
+        let mut pieces = [IoSlice::new(&[]); N];
         let (mut count, mut offered) = (0, 0);
         for (slot, piece) in pieces.iter_mut().zip(chain.segments()) {
             *slot = IoSlice::new(piece);

@@ -171,8 +171,17 @@ impl Tap {
         Frame::Whole(packet)
     }
 
-    /// Writes one frame, gathering its pieces.
+    /// Writes one frame, gathering its pieces. Most frames have few, and clearing a long list takes longer than filling
+    /// a short one.
     fn write_frame(&self, packet: &mut Packet) -> io::Result<()> {
+        match packet.segments().nth(IOV_FEW - HEADERS_MAX) {
+            None => self.write_pieces::<IOV_FEW>(packet),
+            Some(_) => self.write_pieces::<IOV_MAX>(packet),
+        }
+    }
+
+    /// Writes a frame of `N` pieces at most.
+    fn write_pieces<const N: usize>(&self, packet: &mut Packet) -> io::Result<()> {
         let mut header = VnetHeader::of(packet);
         let jumbo = self
             .options
@@ -185,7 +194,7 @@ impl Tap {
             header.hdr_len += JumboFront::ADDED;
         }
         let header = header.to_bytes();
-        let mut slices = [IoSlice::new(&[]); IOV_MAX];
+        let mut slices = [IoSlice::new(&[]); N];
         let mut count = 0;
         let vnet = self.options.offloads.vnet_hdr.then_some(&header[..]);
         let mut pieces = vnet.into_iter().chain(JumboFront::pieces(&jumbo, packet));
@@ -193,7 +202,7 @@ impl Tap {
             *slot = IoSlice::new(piece);
             count += 1;
         }
-        let is_long = count == IOV_MAX && pieces.next().is_some();
+        let is_long = count == N && pieces.next().is_some();
         drop(pieces);
         if is_long {
             return self.write_long(packet);
@@ -386,6 +395,10 @@ const BIG_TCP_MAX: u32 = 272 << 10;
 
 /// Pieces of a frame that are written without a copy, the vnet header included.
 const IOV_MAX: usize = 64;
+/// The same of most frames: a segment of 64 KiB has six.
+const IOV_FEW: usize = 12;
+/// The pieces that come before those of a packet: the vnet header, and [`JumboFront`].
+const HEADERS_MAX: usize = 2;
 
 #[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -37,8 +37,10 @@ pub(crate) enum Enqueued {
     Full(Packet),
 }
 
-/// One of an interface's devices, with the frames that wait for it.
+/// One of an interface's devices, with the frames that wait for it. Workers that have one each share no cache
+/// line.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Queue {
     pub(crate) device: Arc<dyn Device>,
     state: AtomicWorkState,

@@ -69,15 +69,13 @@ impl WorkerContext {
     /// polling takes the CPU from the threads that carry the stream, and Linux then schedules the polling worker behind
     /// them, on their CPU, instead of waking it on the CPU from which the packet came.
     fn sleep(&mut self, at_most: Option<Duration>) -> io::Result<()> {
-        let timeout = self.time_left().into_iter().chain(at_most).min();
+        let now = self.clock.now();
+        let timeout = self.time_left(now).into_iter().chain(at_most).min();
         let Self {
             sleeper, events, ..
         } = self;
         let spins = self.config.has_turns() && timeout != Some(Duration::ZERO);
-        if spins
-            && !self.worker_set.is_busy(self.clock.now())
-            && sleeper.spin(events, &self.spin, timeout)
-        {
+        if spins && !self.worker_set.is_busy(now) && sleeper.spin(events, &self.spin, timeout) {
             return Ok(());
         }
         sleeper.poller().wait(events, timeout)
@@ -104,10 +102,10 @@ impl WorkerContext {
     }
 
     /// The time until the next timer.
-    fn time_left(&self) -> Option<Duration> {
+    fn time_left(&self, now: Time) -> Option<Duration> {
         let reclaim = self.reclaim.as_ref().and_then(Reclaim::deadline);
         let own = self.timers.next_deadline().into_iter().chain(reclaim).min();
-        let own = own.map(|at| at - self.clock.now());
+        let own = own.map(|at| at - now);
         let stacks = self.stack_deadlines().map(|(stack, at)| at - stack.now());
         stacks.chain(own).min()
     }

@@ -32,14 +32,11 @@ macro_rules! drop_reasons {
                 match self { $(Self::$name => $text,)* }
             }
 
-            const fn direction(self) -> Direction {
-                match self { $(Self::$name => Direction::$direction,)* }
-            }
-
             /// Whether the packet was on its way out. A packet that came in is delivered, forwarded, or dropped
             /// for one of the other reasons: `received = delivered + forwarded + dropped inward`.
             pub const fn is_outward(self) -> bool {
-                matches!(self.direction(), Direction::Outward)
+                let direction = match self { $(Self::$name => Direction::$direction,)* };
+                matches!(direction, Direction::Outward)
             }
         }
 

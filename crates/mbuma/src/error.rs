@@ -56,19 +56,12 @@ pub enum SocketError {
 
 impl SocketError {
     /// The nearest of std's kinds.
-    pub const fn kind(self) -> io::ErrorKind {
+    pub fn kind(self) -> io::ErrorKind {
         match self {
-            Self::Refused => io::ErrorKind::ConnectionRefused,
-            Self::Unreachable | Self::Prohibited => io::ErrorKind::HostUnreachable,
-            Self::Reset => io::ErrorKind::ConnectionReset,
-            Self::TimedOut => io::ErrorKind::TimedOut,
-            Self::Closed => io::ErrorKind::NotConnected,
-            Self::WouldBlock => io::ErrorKind::WouldBlock,
-            Self::AddrInUse => io::ErrorKind::AddrInUse,
-            Self::AddrNotAvailable => io::ErrorKind::AddrNotAvailable,
-            Self::NotAnAddress => io::ErrorKind::InvalidInput,
+            // The errors that std has no kind for.
             Self::NoBufs | Self::TooManyConnections => io::ErrorKind::OutOfMemory,
             Self::Io => io::ErrorKind::Other,
+            known => Errno::from(known).kind(),
         }
     }
 }

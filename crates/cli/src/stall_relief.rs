@@ -1,9 +1,10 @@
 //! Resets connections whose peer takes nothing, when buffers run short.
 //!
-//! A host that does not read keeps 128 to 256 KiB of the guest's data in buffers, and a client of `mbuma relay` up to
-//! 512 KiB of the server's. It may open thousands of such connections, until all buffers are in use and no other
-//! connection makes progress. So when little storage is left, the connections whose peer has taken nothing for long are
-//! reset, the longest stalled first: otherwise the peer could keep the data for ever.
+//! A host that does not read keeps 128 to 256 KiB of the guest's data in buffers, a guest as much of the host's, and a
+//! client of `mbuma relay` up to 512 KiB of the server's. Each may have thousands of such connections, until all
+//! buffers are in use and no other connection makes progress. So when little storage is left, the connections whose
+//! peer has taken nothing for long are reset, the longest stalled first: otherwise the peer could keep the data for
+//! ever.
 //!
 //! Invariants: with enough storage no connection is reset, however long it stalls.
 //! Locks: none.
@@ -40,6 +41,35 @@ impl StallRelief {
     }
 }
 
+/// The progress of a direction of a connection, as of the last look at it.
+#[derive(Clone, Copy)]
+pub(crate) struct DirectionProgress {
+    /// A number that changes with each acknowledgement of the side that receives; none while no data wait for it.
+    taken: Option<u64>,
+    /// When that was first seen.
+    since: Time,
+}
+
+impl DirectionProgress {
+    /// Of one that begins.
+    pub(crate) fn begin(now: Time) -> DirectionProgress {
+        DirectionProgress {
+            taken: None,
+            since: now,
+        }
+    }
+
+    /// The time since which nothing was taken, after these bytes in all; none if nothing waits.
+    pub(crate) fn look(&mut self, taken: u64, waiting: u64, now: Time) -> Option<Time> {
+        // A side for which nothing waited may have been idle for long: its time begins with the next data.
+        let taken = (waiting > 0).then_some(taken);
+        if taken != self.taken {
+            *self = DirectionProgress { taken, since: now };
+        }
+        taken.map(|_| self.since)
+    }
+}
+
 /// The connections to reset, of those that are stalled, each with the time since which it is.
 pub(crate) fn victims<T>(mut stalled: Vec<(Time, T)>, now: Time) -> impl Iterator<Item = T> {
     stalled.retain(|(since, _)| now - *since >= STALLED_MIN);
@@ -52,6 +82,19 @@ mod tests {
     use super::*;
 
     const MAX: usize = 512 << 20;
+
+    #[test]
+    fn a_stall_begins_with_the_data_that_wait() {
+        // Breaks when a client that got nothing for long is taken for a stalled one as soon as data come for it.
+        let second = Time::from_secs;
+        let mut direction = DirectionProgress::begin(second(0));
+        assert_eq!(direction.look(0, 0, second(30)), None);
+        assert_eq!(direction.look(0, 100, second(60)), Some(second(60)));
+        assert_eq!(direction.look(0, 150, second(69)), Some(second(60)));
+        assert_eq!(direction.look(1, 149, second(70)), Some(second(70)));
+        assert_eq!(direction.look(150, 0, second(71)), None);
+        assert_eq!(direction.look(150, 1, second(99)), Some(second(99)));
+    }
 
     #[test]
     fn only_the_longest_stalled_end_and_only_when_storage_is_short() {

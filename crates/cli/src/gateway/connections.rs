@@ -246,12 +246,16 @@ impl Connections {
         };
     }
 
-    /// Resets connections whose host has taken nothing for long: see [`stall_relief`]. Says how many.
+    /// Resets connections of which a side has taken nothing for long: see [`stall_relief`]. Says how many.
     pub(super) fn reset_stalled(&mut self, now: Time) -> usize {
-        let stalled = self.table.iter().filter_map(|(token, c)| match &c.stage {
-            ConnectionStage::Relay(relay) => Some((relay.stalled_since()?, token)),
-            ConnectionStage::Outward(outward) => Some((outward.stalled_since()?, token)),
-            ConnectionStage::Outgoing(_) | ConnectionStage::Turning => None,
+        let all: Vec<Token> = self.table.iter().map(|(token, _)| token).collect();
+        let stalled = all.into_iter().filter_map(|token| {
+            let since = match &mut self.table.find(token)?.stage {
+                ConnectionStage::Relay(relay) => relay.stalled_since(now)?,
+                ConnectionStage::Outward(outward) => outward.stalled_since()?,
+                ConnectionStage::Outgoing(_) | ConnectionStage::Turning => return None,
+            };
+            Some((since, token))
         });
         let victims: Vec<Token> = stall_relief::victims(stalled.collect(), now).collect();
         victims.iter().for_each(|token| self.remove(*token));

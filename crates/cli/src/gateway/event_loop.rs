@@ -231,7 +231,7 @@ impl Worker {
         if count > 0 {
             self.shared.counters.connections_stalled += count as u64;
             self.shared.notices.say(now, Subject::Stalled, || {
-                format!("buffers are short: connections reset because their host took nothing for 10 s: {count}")
+                format!("buffers are short: connections reset because a side took nothing for 10 s: {count}")
             });
         }
     }

@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 pub(super) enum Subject {
     /// No descriptor is left.
     Descriptors,
-    /// Connections were reset because their host read nothing while buffers were short.
+    /// Connections were reset because a side took nothing while buffers were short.
     Stalled,
     /// Published ports have the most clients that are allowed.
     Clients,

@@ -37,6 +37,7 @@ use super::publish::Client;
 use super::retry::{NO_BUFS_WAIT, RetryTimer};
 use super::shared::Shared;
 use super::table::Token;
+use crate::stall_relief::DirectionProgress;
 
 /// Bytes that go up in a turn at most, before others have theirs: one segment. Measured beside four
 /// times as much: a stream moves as much, eight of them more, and a small request among them waits half
@@ -76,6 +77,8 @@ pub(super) struct Relay {
     retry: RetryTimer,
     /// When the host last took something, or this worker's first turn of the connection was.
     sent_at: Option<Time>,
+    /// Of the data for the guest.
+    guest_progress: DirectionProgress,
 }
 
 /// The addresses at which a published port's server is looked for.
@@ -147,6 +150,7 @@ impl Relay {
             allowance: Allowance::FULL,
             retry: RetryTimer::default(),
             sent_at: None,
+            guest_progress: DirectionProgress::begin(Time::ZERO),
         }
     }
 
@@ -406,10 +410,16 @@ impl Relay {
         shared.context.hand_over(&mut self.load, to, now);
     }
 
-    /// The time since which the host has taken none of the data that waits for it; `None` if none waits.
-    pub(super) fn stalled_since(&self) -> Option<Time> {
+    /// The time since which a side has taken none of the data that waits for it; `None` if none waits.
+    pub(super) fn stalled_since(&mut self, now: Time) -> Option<Time> {
         let waits = !self.pending.is_empty() && !self.host.may_write();
-        self.sent_at.filter(|_| waits)
+        let host = self.sent_at.filter(|_| waits);
+        let (taken, waiting) = (
+            self.stream.info().delivered,
+            self.stream.send_room().buffered,
+        );
+        let guest = self.guest_progress.look(taken, waiting as u64, now);
+        host.into_iter().chain(guest).min()
     }
 
     /// The guest's address.

@@ -51,7 +51,7 @@ figures! {
             connections_in ["by=\"client\""],
         }
         "connections_refused_total" Count "TCP connections refused, either way." { connections_refused, }
-        "connections_stalled_total" Count "TCP connections reset, whose host read nothing while buffers were short." {
+        "connections_stalled_total" Count "TCP connections reset: a side took nothing while buffers were short." {
             connections_stalled,
         }
         "connections_moved_total" Count "Migrations of TCP connections to a worker with much less load." {

@@ -152,6 +152,40 @@ fn urgent_data_is_in_the_stream_and_does_not_end_it() {
 }
 
 #[test]
+fn a_guest_that_takes_nothing_is_stalled() {
+    // Breaks when downloads that the guest's programs do not read keep all buffers, or when one of a slow reader counts
+    // as stalled.
+    let mut joined = Joined::new();
+    let [first, later] = [100, 111].map(Time::from_secs);
+    assert_eq!(joined.relay.stalled_since(first), None);
+    let mut program = joined.program.take().expect("a program");
+    program.write_all(&[7; 4000]).expect("room");
+    assert_eq!(joined.turn(), Turn::Wait);
+    joined.shared.stack.poll();
+    assert_eq!(
+        joined.relay.stalled_since(first),
+        None,
+        "the guest has acknowledged it"
+    );
+    joined.guest.set_buffers(4 << 20, 1);
+    program.set_nonblocking(true).expect("a flag");
+    while program.write(&[7; 1 << 16]).is_ok() {}
+    assert_ne!(joined.turn(), Turn::Done);
+    for _ in 0..200 {
+        joined.shared.stack.poll();
+        let _ = joined.relay.turn(&mut joined.shared, Time::ZERO);
+    }
+    assert_eq!(joined.relay.stalled_since(first), Some(first));
+    assert_eq!(joined.relay.stalled_since(later), Some(first));
+    joined.guest.set_buffers(4 << 20, 1 << 20);
+    for _ in 0..5 {
+        while joined.guest.recv_chain(1 << 20).is_ok() {}
+        joined.probes_in(Duration::from_secs(1));
+    }
+    assert_ne!(joined.relay.stalled_since(later), Some(first));
+}
+
+#[test]
 fn a_guest_that_vanished_is_noticed() {
     // Breaks when what a guest forgot, or left behind as it was switched off, keeps descriptors and buffers for ever;
     // or when one that is idle is probed too soon.

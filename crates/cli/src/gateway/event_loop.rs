@@ -203,12 +203,14 @@ impl Worker {
         }
     }
 
-    /// Bytes of the guest that went on to the host, and of responses that are waited for.
+    /// Bytes of the guest that went on to the host, and of responses that are waited for and that clients have taken.
     fn delivered(&self) -> u64 {
         let counters = &self.shared.counters;
-        match self.web.as_ref().map_or(0, Web::draining) {
-            0 => counters.bytes_up,
-            _ => counters.bytes_up + counters.http_bytes,
+        match self.web.as_ref().filter(|web| web.draining() > 0) {
+            None => counters.bytes_up,
+            Some(web) => {
+                (counters.bytes_up + counters.http_bytes).wrapping_sub(web.unsent() as u64)
+            }
         }
     }
 

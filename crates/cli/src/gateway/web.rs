@@ -329,6 +329,11 @@ impl Web {
         }
     }
 
+    /// Bytes of responses that their clients have not acknowledged.
+    pub(super) fn unsent(&self) -> usize {
+        self.connections.iter().map(WebConnection::unsent).sum()
+    }
+
     /// The directory that is served, if there is one.
     pub(super) fn served(&self) -> Option<BorrowedFd<'_>> {
         self.site.responder.served()

@@ -137,14 +137,25 @@ impl WebConnection {
         self.wake.wake();
     }
 
-    /// Lets it end after the response under way. Returns true if there is none: then it ends now.
+    /// Lets it end after the response under way. Returns true if there is none, and the client has taken the last one:
+    /// then it ends now.
     pub(super) fn drain(&mut self) -> bool {
         self.conversation.close();
         match &mut self.sending {
             Some(sending) => sending.last = true,
-            None => return self.search.is_none() && self.phase != WebPhase::Ends,
+            None if self.search.is_some() || self.phase == WebPhase::Ends => {}
+            None if self.stream.send_queue() == 0 => return true,
+            None => {
+                self.stream.end();
+                self.phase = WebPhase::Ends;
+            }
         }
         false
+    }
+
+    /// Bytes that the client has not acknowledged.
+    pub(super) fn unsent(&self) -> usize {
+        self.stream.send_queue()
     }
 
     /// Takes its lines of the log.

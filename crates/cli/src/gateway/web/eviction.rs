@@ -132,6 +132,11 @@ impl<T: Evictable> EvictionTable<T> {
         self.table.iter().map(|(token, _)| token).collect()
     }
 
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.table.iter().map(|(_, placed)| &placed.value)
+    }
+
     /// Takes all of them out.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> {
         self.order.clear();

@@ -373,7 +373,23 @@ fn a_client_that_takes_its_last_bytes_ends_after_idle_ones() {
 fn a_client_on_a_slow_line_gets_all_of_its_last_response() {
     // Breaks when a connection ends half a minute after all of its response lies in the send buffer, though the client
     // takes it.
-    let mut bench = SiteBench::new("line");
+    take_slowly("line", b"GET /body HTTP/1.0\r\n\r\n", |_| {});
+}
+
+#[test]
+fn a_server_that_ends_leaves_a_kept_connection_its_last_response() {
+    // Breaks when a connection that waits for another request ends though its client has not taken all of the last
+    // response.
+    let ask = b"GET /body HTTP/1.1\r\nHost: x\r\n\r\n";
+    take_slowly("end", ask, |bench| {
+        bench.server.web.drain(&mut bench.server.shared);
+        assert_eq!(bench.server.web.draining(), 1);
+    });
+}
+
+/// Asks for a large file, and takes it slowly; `then` runs once all of the response lies in the send buffer.
+fn take_slowly(name: &str, ask: &[u8], then: impl FnOnce(&mut SiteBench)) {
+    let mut bench = SiteBench::with(name, PoolConfig::default(), |site| site.drains = true);
     let body = vec![b'x'; 60_000];
     fs::write(bench.dir.join("body"), &body).expect("our directory");
     let small = TcpSocketOptions {
@@ -383,9 +399,9 @@ fn a_client_on_a_slow_line_gets_all_of_its_last_response() {
     let client = (bench.clients).tcp_connect_with("0.0.0.0:0", "192.0.2.2:80", &small);
     let client = client.expect("a port is free");
     bench.run();
-    let ask = b"GET /body HTTP/1.0\r\n\r\n";
     assert_eq!(client.send(ask), Ok(ask.len()));
     bench.settle();
+    then(&mut bench);
     let (mut got, mut bytes) = (0, [0; 2048]);
     loop {
         (0..10).for_each(|_| bench.pass(Duration::from_secs(1)));

@@ -346,7 +346,9 @@ impl Stack {
     }
 
     /// The same for clients that come in by the interface `index` alone. They go to such a listener, and not to one on
-    /// the same address that has clients of all interfaces. Answers leave by the route to the client.
+    /// the same address that has clients of all interfaces, which Linux refuses beside it. Answers leave by the route
+    /// to the client. A program of this stack that connects to an address of the interface counts as one of its
+    /// clients.
     ///
     /// # Errors
     /// As [`tcp_listen`](Self::tcp_listen); [`SocketError::AddrNotAvailable`] also if there is no such interface.

@@ -299,7 +299,7 @@ impl Listeners {
     }
 
     /// Adds a listener, of one interface or of all; false if the address is taken, by one that does not share it or by
-    /// more than `others`.
+    /// more than `others`. With `others` of 0, the stack has chosen the port.
     pub(crate) fn add(
         &self,
         (addr, link): (SocketAddr, Option<IfIndex>),
@@ -311,6 +311,11 @@ impl Listeners {
         let queues = Vec::new();
         let none = || PortListeners { shared, queues };
         tables.has_links |= link.is_some();
+        // A port that the stack chooses has no listener on any interface.
+        let chosen = others == 0 && tables.has_links;
+        if chosen && tables.by_addr.keys().any(|(taken, _)| *taken == addr) {
+            return false;
+        }
         let all = tables.by_addr.entry((addr, link)).or_insert_with(none);
         let shares = shared && all.shared && all.queues.len() <= others;
         let added = all.queues.is_empty() || shares;
@@ -338,5 +343,23 @@ impl Listeners {
             !all.queues.is_empty()
         });
         tables.interceptors.retain(|(_, q)| !Arc::ptr_eq(q, queue));
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_the_stack_chooses_has_no_other_listener() {
+        // Breaks if port 0 selects a port whose clients another listener, of one interface or of all, then loses.
+        let queue = AcceptQueue::new(1, 1);
+        for (first, second) in [(None, Some(IfIndex(2))), (Some(IfIndex(2)), None)] {
+            let listeners = Listeners::new(&mut Random::from_seed(1));
+            let at = |link| ((Ipv4Addr::UNSPECIFIED, 49_152).into(), link);
+            assert!(listeners.add(at(first), &queue, false, SHARERS_MAX - 1));
+            assert!(!listeners.add(at(second), &queue, false, 0));
+            assert!(listeners.add(at(second), &queue, false, SHARERS_MAX - 1));
+        }
     }
 }

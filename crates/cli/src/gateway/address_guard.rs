@@ -11,8 +11,8 @@
 //! | any other protocol, a tag of a VLAN too | unknown: no guest may send it |
 //!
 //! A guest has the addresses that the network gave it. Others of the network are its own from its first frame with
-//! them, unless another guest has them: [`CLAIMS_MAX`] at most, of which the oldest is free again. The stack's, and
-//! those of other networks, are no guest's: one that forwards for others translates.
+//! them, unless another guest has them: [`CLAIMS_MAX`] at most, of which one that is out of use is then free again. The
+//! stack's, and those of other networks, are no guest's: one that forwards for others translates.
 //!
 //! Invariants: an address has one owner.
 //! Locks: `owners` (STATS).
@@ -115,6 +115,12 @@ impl AddressGuard {
 impl Owners {
     fn admits(&mut self, guest: GuestId, claim: Claim) -> bool {
         if let Some(owner) = self.by_claim.get(&claim) {
+            // One in use stays.
+            if let Some(learnt) = self.learnt.get_mut(&guest)
+                && learnt.front() == Some(&claim)
+            {
+                learnt.rotate_left(1);
+            }
             return *owner == guest;
         }
         match claim {

@@ -234,7 +234,9 @@ fn a_free_address_is_that_of_the_first() {
     assert!(guard.admits(0, &ipv4(own, v4(77))));
     assert!(!guard.admits(1, &ipv4(other, v4(77))));
     let more = |n| ipv4(MacAddr([2, 0, 0, 1, 1, n]), v4(100));
-    assert!((0..=255).all(|n| guard.admits(0, &more(n))));
+    let in_use = ipv4(own, v4(100));
+    assert!((0..=255).all(|n| guard.admits(0, &more(n)) && guard.admits(0, &in_use)));
+    assert!(!guard.admits(1, &ipv4(own, v4(101))), "in use");
     let [oldest, newest] = [0, 255].map(more);
     assert!(
         guard.admits(1, &frame_with_source(&oldest, v4(101))),

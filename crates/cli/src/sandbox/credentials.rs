@@ -78,7 +78,9 @@ fn bound(kept: CapabilitySet) {
 /// ordinary user there.
 fn become_nobody() -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
-    let groups = set_thread_groups(&[]).and_then(|()| set_thread_res_gid(gid, gid, gid));
+    // Each of them also where another one is refused.
+    let groups = set_thread_groups(&[]);
+    let group = set_thread_res_gid(gid, gid, gid);
     let user = set_thread_res_uid(uid, uid, uid);
-    Ok(groups.and(user)?)
+    Ok(groups.and(group).and(user)?)
 }

@@ -98,10 +98,13 @@ fn fail(error: Error) -> u8 {
 /// Prints the help, the version, or what is wrong with the arguments. A closed pipe is no error, a full disk is.
 fn tell(answer: &clap::Error) -> ExitCode {
     let code = answer.exit_code() as u8;
+    if answer.use_stderr() {
+        let text = answer.render().to_string();
+        say(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
+        return ExitCode::from(code);
+    }
     ExitCode::from(match answer.print() {
-        Err(e) if !answer.use_stderr() && e.kind() != io::ErrorKind::BrokenPipe => {
-            fail(Error::io("printing the help")(e))
-        }
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => fail(Error::io("printing the help")(e)),
         _ => code,
     })
 }

@@ -88,6 +88,8 @@ pub(crate) struct Uses<'a> {
     pub(crate) served: Option<BorrowedFd<'a>>,
     /// Sockets are bound to an address: `--outbound-addr`.
     pub(crate) binds: bool,
+    /// Sockets are bound to an interface: `--interface`.
+    pub(crate) names_interface: bool,
     /// [`mbuma::runtime`] starts its threads later.
     pub(crate) runtime: bool,
     /// A virtual machine shares its memory later.

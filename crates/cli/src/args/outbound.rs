@@ -68,6 +68,11 @@ impl OutboundOpts {
         !self.outbound_addr.is_empty()
     }
 
+    /// Whether sockets are bound to an interface.
+    pub(crate) fn names_interface(&self) -> bool {
+        self.interface.is_some() || self.by_version.iter().any(Option::is_some)
+    }
+
     /// Checks that this host has the addresses, if the user gave addresses and not interfaces.
     ///
     /// # Errors

@@ -177,6 +177,7 @@ fn isolate(first: &mut Worker, opts: &NetOpts, shared_memory: bool) -> Result<()
     let uses = Uses {
         served: first.served(),
         binds: opts.outbound.binds(),
+        names_interface: opts.outbound.names_interface(),
         shared_memory,
         ..Uses::default()
     };

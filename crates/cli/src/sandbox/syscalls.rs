@@ -128,7 +128,7 @@ const SHARED_MEMORY: &[AllowedCall] = &[call!(
 )];
 
 /// Socket options that the gateway sets: level and name.
-const OPTIONS: [(libc::c_int, libc::c_int); 13] = [
+const OPTIONS: [(libc::c_int, libc::c_int); 12] = [
     (libc::SOL_SOCKET, libc::SO_LINGER),
     (libc::SOL_SOCKET, libc::SO_OOBINLINE),
     (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
@@ -138,11 +138,13 @@ const OPTIONS: [(libc::c_int, libc::c_int); 13] = [
     (libc::IPPROTO_IP, libc::IP_RECVERR),
     (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT),
     (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
-    (libc::SOL_SOCKET, libc::SO_BINDTODEVICE),
     (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
     (libc::SOL_UDP, libc::UDP_SEGMENT),
     (libc::SOL_UDP, libc::UDP_GRO),
 ];
+
+/// The same with an interface by which sockets leave.
+const INTERFACE: (libc::c_int, libc::c_int) = (libc::SOL_SOCKET, libc::SO_BINDTODEVICE);
 
 /// The bits of a socket's type that are no flags.
 const SOCK_TYPE_MASK: u64 = 0xf;
@@ -202,8 +204,10 @@ fn checked(uses: &Uses<'_>) -> Result<Vec<(c_long, Vec<SeccompRule>)>, BackendEr
     let own = u64::from(std::process::id());
     let threads = (libc::CLONE_VM | libc::CLONE_THREAD) as u64;
     let not_executable = |arg| rule(vec![masked(arg, libc::PROT_EXEC as u64, 0)?]);
+    let interface = uses.names_interface.then_some(&INTERFACE);
     let options = OPTIONS
         .iter()
+        .chain(interface)
         .map(|(level, name)| rule(vec![is(1, *level as u64)?, is(2, *name as u64)?]));
     Ok(vec![
         (libc::SYS_socket, internet()?),

@@ -76,6 +76,7 @@ fn everything() -> Uses<'static> {
     Uses {
         served: Some(served),
         binds: true,
+        names_interface: true,
         runtime: true,
         shared_memory: true,
     }

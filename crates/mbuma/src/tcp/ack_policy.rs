@@ -52,10 +52,9 @@ const FAR: u64 = 20_000_000;
 pub(crate) struct AckPolicy {
     /// Segments that are acknowledged one by one.
     quick: u8,
-    interactive: bool,
-    /// Delays that ended without data of ours, since the mode last began.
+    dialogue: Dialogue,
+    /// Delays that ended without data of ours, since the connection last became interactive.
     in_vain: u8,
-    last: LastDelay,
     /// Duplicate acknowledgements of the present gap, and those delayed since the last one sent.
     duplicates: u8,
     held: u8,
@@ -67,35 +66,19 @@ pub(crate) struct AckPolicy {
     pub(crate) data_at: Time,
 }
 
-/// What followed the last delay that ended without data of ours.
+/// Whether the user answers, by the last exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LastDelay {
-    /// Its exchange is over, or no delay has ended so.
-    Past,
-    /// Nothing yet.
-    Ended,
-    /// More data, without an answer before it: the peer had held it back.
+enum Dialogue {
+    /// Nothing says so.
+    Unknown,
+    /// It answered within the longest delay.
+    Interactive,
+    /// A delay has ended without an answer.
+    DelayEnded,
+    /// More data came then: the peer had held it back.
     InVain,
     /// The same, and then our answer.
-    Answered,
-}
-
-impl LastDelay {
-    #[cold]
-    fn after_data(self) -> Self {
-        match self {
-            Self::Ended | Self::InVain => Self::InVain,
-            Self::Past | Self::Answered => Self::Past,
-        }
-    }
-
-    #[cold]
-    fn after_answer(self) -> Self {
-        match self {
-            Self::InVain | Self::Answered => Self::Answered,
-            Self::Past | Self::Ended => Self::Past,
-        }
-    }
+    AnsweredLate,
 }
 
 /// When an acknowledgement goes.
@@ -133,9 +116,8 @@ impl AckPolicy {
     pub(crate) const fn new(now: Time) -> Self {
         Self {
             quick: QUICK_MAX,
-            interactive: false,
+            dialogue: Dialogue::Unknown,
             in_vain: 0,
-            last: LastDelay::Past,
             dup_acks_owed: 0,
             duplicates: 0,
             held: 0,
@@ -148,9 +130,11 @@ impl AckPolicy {
     pub(crate) fn on_data(&mut self, data: InOrder, path: &PathTiming, now: Time) -> AckDue {
         let paused = nanos_since(now, self.data_at) > path.rto;
         self.data_at = now;
-        if self.last != LastDelay::Past {
-            self.last = self.last.after_data();
-        }
+        self.dialogue = match self.dialogue {
+            Dialogue::Unknown | Dialogue::AnsweredLate => Dialogue::Unknown,
+            Dialogue::Interactive => Dialogue::Interactive,
+            Dialogue::DelayEnded | Dialogue::InVain => Dialogue::InVain,
+        };
         (self.duplicates, self.held) = (0, 0);
         if data.filled_gap || paused {
             self.quick = QUICK_MAX;
@@ -159,7 +143,7 @@ impl AckPolicy {
             self.quick = self.quick.saturating_sub(1);
             return AckDue::Now;
         }
-        if self.quick > 0 && !self.interactive {
+        if self.quick > 0 && self.dialogue != Dialogue::Interactive {
             self.quick -= 1;
             return match data.len >= data.full {
                 true => AckDue::Now,
@@ -198,15 +182,13 @@ impl AckPolicy {
 
     /// Data of ours is sent, and carries an acknowledgement.
     pub(crate) fn on_answer(&mut self, delay_max: Duration, now: Time) {
-        if self.last != LastDelay::Past {
-            self.last = self.last.after_answer();
-        }
-        if self.last == LastDelay::Answered {
-            return;
-        }
         // `largest` is 0 before the first data: a client's request is no answer.
-        if self.largest > 0 && now - self.data_at < delay_max {
-            (self.interactive, self.in_vain) = (true, 0);
+        let in_time = self.largest > 0 && now - self.data_at < delay_max;
+        match self.dialogue {
+            Dialogue::InVain | Dialogue::AnsweredLate => self.dialogue = Dialogue::AnsweredLate,
+            _ if in_time => (self.dialogue, self.in_vain) = (Dialogue::Interactive, 0),
+            Dialogue::DelayEnded => self.dialogue = Dialogue::Unknown,
+            Dialogue::Unknown | Dialogue::Interactive => {}
         }
     }
 
@@ -215,8 +197,7 @@ impl AckPolicy {
         if std::mem::take(&mut self.held) > 0 {
             return;
         }
-        self.interactive = false;
-        self.last = LastDelay::Ended;
+        self.dialogue = Dialogue::DelayEnded;
         self.in_vain = self.in_vain.saturating_add(1);
     }
 }

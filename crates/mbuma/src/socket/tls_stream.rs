@@ -136,6 +136,7 @@ impl TlsStream {
         let pool = self.tcp.pool();
         self.tcp.with(|t| {
             let n = room(t, bytes.len(), waiting)?.min(bytes.len());
+            t.set_more_follows(false);
             let piece = session(t)?.content_max();
             let mut sent = 0;
             for part in bytes.get(..n).unwrap_or_default().chunks(piece) {
@@ -176,6 +177,7 @@ impl TlsStream {
             if let Err(e) = room(t, 1, None) {
                 return Err((e, data));
             }
+            t.set_more_follows(false);
             frame_chain(t, &mut data).map_err(|e| (e, data))
         })
     }

@@ -102,6 +102,7 @@ impl TcpSide {
         let pool = &self.stack.pool;
         let mut t = visit::begin(&self.pcb);
         tcp_stream::may_send(&t)?;
+        t.set_more_follows(false);
         if t.conn.tls().is_some() {
             return tls_stream::frame_chain(&mut t, &mut data);
         }

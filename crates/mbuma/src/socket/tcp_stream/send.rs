@@ -99,6 +99,7 @@ impl TcpStream {
         }
         self.with(|t| match room(t) {
             Ok(_) => {
+                t.set_more_follows(false);
                 t.send.buf.append(&self.stack.pool, data);
                 then(t);
                 Ok(())

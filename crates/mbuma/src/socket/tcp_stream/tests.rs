@@ -33,6 +33,22 @@ fn what_is_read_by_pieces_is_what_was_sent() {
     assert_eq!(served.recv(&mut []), Ok(0));
 }
 
+/// Breaks if data of a later call, or the end of it, waits because an earlier call said that more follows.
+#[test]
+fn only_the_last_call_says_that_more_follows() {
+    let pair = TestPair::new();
+    let TestPair { client, served, .. } = &pair;
+    let mut buf = [0; 9];
+    let chain = || Chain::from_slice(client.pool(), b"ry").unwrap();
+    assert_eq!(client.send_more(b"que"), Ok(3));
+    assert_eq!(served.recv(&mut buf), Err(SocketError::WouldBlock));
+    client.send_chain(chain()).unwrap();
+    assert_eq!(served.recv(&mut buf), Ok(5));
+    assert_eq!(client.send_more(b"que"), Ok(3));
+    assert_eq!(client.send(b"ry"), Ok(2));
+    assert_eq!(served.recv(&mut buf), Ok(5));
+}
+
 /// Breaks if a buffer that got smaller takes as much as before, or loses bytes in it or announced room, or if a larger
 /// one takes no more.
 #[test]

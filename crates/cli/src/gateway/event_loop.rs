@@ -165,8 +165,9 @@ impl Worker {
         while goes_on(self)? && self.round(Some(at_most)).is_ok() {
             at_most = QUIET;
             let now = self.shared.now();
-            if self.delivered() != moved {
-                (moved, moved_at) = (self.delivered(), now);
+            let delivered = self.delivered();
+            if delivered != moved {
+                (moved, moved_at) = (delivered, now);
             }
             let idle = self.shared.context.is_idle();
             let vote = self.quiescence(idle, now - start, now - moved_at);

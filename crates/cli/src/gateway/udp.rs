@@ -49,6 +49,8 @@ use inlet::Inlet;
 
 /// Datagrams that one flow, or the guest, has handled in a turn at most.
 const TURN_MAX: usize = 64;
+/// Tries to send a datagram: the error of one that fails may be about another destination, and be followed by more.
+const SEND_TRIES: usize = 4;
 /// The largest UDP datagram: over IPv6, whose length does not count its own header.
 const DATAGRAM_MAX: usize = 65_527;
 
@@ -286,13 +288,13 @@ impl GuestFlows {
         payload: &Chain,
         each: usize,
     ) -> io::Result<usize> {
-        match self.transmit_once(token, payload, each) {
-            Err(e) if e.kind() != io::ErrorKind::WouldBlock => {
-                self.take_errors(shared, token);
-                self.transmit_once(token, payload, each)
+        for _ in 1..SEND_TRIES {
+            match self.transmit_once(token, payload, each) {
+                Err(e) if e.kind() != io::ErrorKind::WouldBlock => self.take_errors(shared, token),
+                sent => return sent,
             }
-            sent => sent,
         }
+        self.transmit_once(token, payload, each)
     }
 
     fn transmit_once(&mut self, token: Token, payload: &Chain, each: usize) -> io::Result<usize> {

@@ -148,6 +148,7 @@ impl WebConnection {
             None => {
                 self.stream.end();
                 self.phase = WebPhase::Ends;
+                self.taken = self.taken_now();
             }
         }
         false

@@ -26,7 +26,7 @@
 //! | `try_clone`, `into_split` | [`TcpStream::split`](crate::TcpStream::split); `Read` and `Write` also take `&TcpStream` |
 //! | `set_nonblocking` | none: [`send`](crate::TcpStream::send) and [`recv`](crate::TcpStream::recv) never wait, `.._blocking` and `.._async` do |
 //! | `copy_bidirectional` | [`TcpStream::relay`](crate::TcpStream::relay), then `wait_async` |
-//! | `UdpSocket::connect`, `send`, `recv` | [`connect`](crate::UdpSocket::connect), [`send_to_peer`](crate::UdpSocket::send_to_peer), [`recv_from`](crate::UdpSocket::recv_from) |
+//! | `UdpSocket::connect`, `send`, `recv` | [`connect`](crate::UdpSocket::connect), [`send`](crate::UdpSocket::send), [`recv_from`](crate::UdpSocket::recv_from) |
 //! | SO_REUSEPORT | [`Stack::tcp_listen_shared`](crate::Stack::tcp_listen_shared), [`Stack::udp_bind_shared`](crate::Stack::udp_bind_shared) |
 //! | SO_BINDTODEVICE of a listener | [`Stack::tcp_listen_on`](crate::Stack::tcp_listen_on) |
 //! | `set_linger`, TCP_QUICKACK | [`TcpSocketOptions`](crate::TcpSocketOptions): `linger`, `quick_ack` |

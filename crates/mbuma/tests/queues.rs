@@ -161,7 +161,7 @@ fn a_gateways_datagrams_leave_by_the_queue_of_the_sending_cpu() {
         );
         let asked = all.recv().unwrap();
         gateway.cpus.switch_to(cpu);
-        all.send(asked.payload, asked.dst, asked.src).unwrap();
+        all.send_from(asked.payload, asked.dst, asked.src).unwrap();
         assert_eq!(gateway.left_by(), [cpu], "port {port}");
     }
     drop(all);

@@ -75,7 +75,7 @@ impl DhcpSocket {
         question.payload.copy_to(0, bytes);
         let DhcpReply { message, from, to } = reply(question, bytes)?;
         let payload = Chain::from_slice(shared.stack.pool(), &message).ok()?;
-        self.socket.send(payload, from, to).ok()
+        self.socket.send_from(payload, from, to).ok()
     }
 }
 

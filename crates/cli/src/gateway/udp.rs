@@ -416,7 +416,7 @@ impl GuestFlows {
         let (bytes, FlowEnds { guest, remote }) = (payload.len(), ends);
         let sent = match bytes > each {
             true => self.socket.send_train(payload, each, remote, guest),
-            false => self.socket.send(payload, remote, guest),
+            false => self.socket.send_from(payload, remote, guest),
         };
         match sent {
             Ok(()) => {

@@ -280,7 +280,7 @@ impl UdpSocket {
     /// # Errors
     /// See [`SendError`]; the datagram is dropped.
     #[doc(alias = "sendmsg")]
-    pub fn send(
+    pub fn send_from(
         &self,
         payload: impl IntoPayload,
         src: impl IntoEndpoint,

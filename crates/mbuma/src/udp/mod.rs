@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   input    header, checksum, which socket?  ->  its queue  ->  UdpSocket::recv
-//!   output   header, checksum left to a device  <-  UdpSocket::send
+//!   output   header, checksum left to a device  <-  UdpSocket::send_to
 //!     send_options  how far, in which class; to groups: by which interface
 //! ```
 //!

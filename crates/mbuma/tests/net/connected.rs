@@ -33,7 +33,7 @@ fn only_the_peer_is_heard() {
         let lab = lab();
         let (peer, other) = (bind(&lab.stack, host, 1), bind(&lab.stack, host, 2));
         let socket = bind(&lab.stack, any, 7);
-        assert_eq!(socket.send_to_peer(b"x"), Err(SendError::NotConnected));
+        assert_eq!(socket.send(b"x"), Err(SendError::NotConnected));
         socket.connect(peer.local_addr()).unwrap();
         let ours = SocketAddr::new(host, 7);
         assert_eq!(
@@ -44,7 +44,7 @@ fn only_the_peer_is_heard() {
         other.send_to(b"o", ours).unwrap();
         assert_eq!(received(&lab, &socket), b"p");
         assert_eq!(other.take_error().unwrap().kind, IcmpError::Port);
-        socket.send_to_peer(b"answer").unwrap();
+        socket.send(b"answer").unwrap();
         socket.send_to(b"to another", other.local_addr()).unwrap();
         lab.stack.poll();
         assert_eq!(peer.recv().unwrap().src, ours);
@@ -113,12 +113,12 @@ fn only_errors_about_the_peer_are_reported() {
         socket.send_to(b"x", (host, 2)).unwrap();
         lab.stack.poll();
         assert_eq!(socket.recv().unwrap_err(), RecvError::WouldBlock);
-        socket.send_to_peer(b"x").unwrap();
+        socket.send(b"x").unwrap();
         lab.stack.poll();
         socket.connect((host, 1)).unwrap(); // again: its error stays
         let error = io::Error::from(socket.recv().unwrap_err());
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
-        socket.send_to_peer(b"x").unwrap();
+        socket.send(b"x").unwrap();
         lab.stack.poll();
         let error = socket.peek_from(&mut []).unwrap_err();
         assert!(matches!(error, RecvError::Icmp(e) if e.dst == (host, 1).into()));
@@ -148,7 +148,7 @@ fn a_connected_socket_hears_no_groups() {
         );
         // A group may be the peer.
         sender.connect((group, 7)).unwrap();
-        sender.send_to_peer(b"h").unwrap();
+        sender.send(b"h").unwrap();
         assert_eq!(received(&lab, &members[1]), b"h");
         drop(lab.packets());
     }

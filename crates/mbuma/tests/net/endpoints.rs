@@ -28,14 +28,14 @@ fn each_call_takes_text() {
         (None, asked.ttl)
     );
     let socket = stack.udp_bind(&us).expect("ours");
-    assert_eq!(socket.send(b"x", &us, format!("{PEER}:9")), Ok(()));
+    assert_eq!(socket.send_from(b"x", &us, format!("{PEER}:9")), Ok(()));
 
     let wrong = Some(SocketError::NotAnAddress);
     assert_eq!(stack.tcp_listen(NAME, 1).err(), wrong);
     assert_eq!(stack.tcp_connect(any, NAME).err(), wrong);
     assert_eq!(stack.tcp_connect_with(NAME, us, &asked).err(), wrong);
-    assert_eq!(socket.send(b"x", NAME, any), Err(SendError::BadSource));
-    let sent = socket.send(b"x", at(US, 80), NAME);
+    assert_eq!(socket.send_from(b"x", NAME, any), Err(SendError::BadSource));
+    let sent = socket.send_from(b"x", at(US, 80), NAME);
     assert_eq!(sent, Err(SendError::BadDestination));
     plain.abort();
     tuned.abort();

@@ -83,7 +83,7 @@ fn a_neighbours_loopback() {
         let link = RouteKind::Gateway(lab.iface, PEER);
         lab.stack.add_route(net4(HOME.octets(), 32), link).unwrap();
         let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
-        let sent = socket.send(lab.chain(b"hello"), at(US, 7), at(HOME, 9));
+        let sent = socket.send_from(lab.chain(b"hello"), at(US, 7), at(HOME, 9));
         match route_localnet {
             true => {
                 sent.unwrap();

@@ -210,7 +210,7 @@ fn broadcasts_reach_each_socket_here_and_there() {
         );
         for sender in [a, &other] {
             let own = at(US, sender.local_addr().port());
-            sender.send(b"tick", own, at(dst, PORT)).unwrap();
+            sender.send_from(b"tick", own, at(dst, PORT)).unwrap();
             let [heard, _] = [a, b].map(|socket| {
                 let datagram = socket.recv().unwrap();
                 assert_eq!(datagram.payload.to_vec(), b"tick");
@@ -234,7 +234,7 @@ fn broadcasts_reach_each_socket_here_and_there() {
     let large = pattern_bytes(4000);
     let own = at(US, PORT + 1);
     other
-        .send(&large[..], own, at(Ipv4Addr::BROADCAST, PORT))
+        .send_from(&large[..], own, at(Ipv4Addr::BROADCAST, PORT))
         .unwrap();
     for socket in [a, b] {
         assert_eq!(socket.recv().unwrap().payload.to_vec(), large);

@@ -161,14 +161,14 @@ fn s9_a_flow_from_a_link_local_to_a_global_address_hears_its_peer() {
     }
     asks.connect(at6(RIGHT, 53)).unwrap();
     assert_eq!(asks.local_addr(), on_link);
-    asks.send_to_peer(b"question").unwrap();
+    asks.send(b"question").unwrap();
     two.run(1);
     let question = answers.recv().unwrap();
     answers.send_to(b"answer", question.src).unwrap();
     two.run(1);
     assert_eq!(asks.recv().unwrap().payload.to_vec(), b"answer");
     drop((question, answers));
-    asks.send_to_peer(b"question").unwrap();
+    asks.send(b"question").unwrap();
     two.run(1);
     let error = asks.recv().unwrap_err();
     assert!(matches!(error, RecvError::Icmp(e) if e.dst == at6(RIGHT, 53)));
@@ -236,7 +236,7 @@ fn udp_both_ways_and_an_error_from_a_closed_port() {
     let question = answers.recv().unwrap();
     assert_eq!(question.src.ip(), LEFT);
     answers
-        .send(chain(right, b"answer"), question.dst, question.src)
+        .send_from(chain(right, b"answer"), question.dst, question.src)
         .unwrap();
     two.run(1);
     assert_eq!(asks.recv().unwrap().payload.to_vec(), b"answer");

@@ -36,7 +36,7 @@ fn echo_both_ways() {
         );
         assert_eq!(datagram.payload.to_vec(), data);
         socket
-            .send(datagram.payload, datagram.dst, datagram.src)
+            .send_from(datagram.payload, datagram.dst, datagram.src)
             .unwrap();
         assert_eq!(parse_udp(&lab.frame()), (at(US, 7), at(PEER, 4000), data));
         assert!(socket.recv().is_err());
@@ -116,7 +116,7 @@ fn a_port_is_bound_once_and_free_ports_are_found() {
 fn sending_is_checked() {
     let lab = Lab::gateway();
     let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
-    let send = |src, dst| socket.send(lab.chain(b"x"), src, dst);
+    let send = |src, dst| socket.send_from(lab.chain(b"x"), src, dst);
     assert_eq!(send(at(FOREIGN, 7), at(PEER, 1)), Err(SendError::BadSource));
     assert_eq!(send(at(US, 8), at(PEER, 1)), Err(SendError::BadSource));
     assert_eq!(send(at(US, 7), at(PEER, 0)), Err(SendError::BadDestination));
@@ -161,7 +161,7 @@ fn an_intercepting_socket_answers_as_the_asked_address() {
     let ours = any.recv().unwrap();
     assert_eq!(ours.dst, at(US, 99).into());
     assert!(any.recv().is_err() && dns.recv().is_err());
-    any.send(lab.chain(b"answer"), datagram.dst, datagram.src)
+    any.send_from(lab.chain(b"answer"), datagram.dst, datagram.src)
         .unwrap();
     let answer = (at(FOREIGN, 53), at(PEER, 4000), b"answer".to_vec());
     assert_eq!(parse_udp(&lab.frame()), answer);
@@ -234,7 +234,7 @@ fn from_no_address() {
     assert_eq!(lab.dropped(DropReason::IpBadSource), 1);
     // The answer is a broadcast, in a broadcast frame.
     server
-        .send(lab.chain(b"offer"), at(US, 67), at(everybody, 68))
+        .send_from(lab.chain(b"offer"), at(US, 67), at(everybody, 68))
         .unwrap();
     let frame = lab.frame();
     assert_eq!(parse(&frame).ether.dst, MacAddr::BROADCAST);
@@ -385,7 +385,7 @@ fn bytes_are_sent_and_received() {
     let a = lab.stack.udp_bind(at(US, 1)).unwrap();
     let b = lab.stack.udp_bind(at(US, 2)).unwrap();
     a.send_to(b"longer than the buffer", at(US, 2)).unwrap();
-    a.send(&b"short"[..], at(US, 1), at(US, 2)).unwrap();
+    a.send_from(&b"short"[..], at(US, 1), at(US, 2)).unwrap();
     lab.stack.poll();
     let mut buf = [0; 8];
     let from = a.local_addr();

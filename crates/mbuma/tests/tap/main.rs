@@ -149,7 +149,7 @@ fn udp_echo(options: TapOptions, us: IpAddr) {
             thread::sleep(Duration::from_micros(100));
         };
         assert_eq!(datagram.payload.to_vec(), bytes(len));
-        ours.send(datagram.payload, datagram.dst, datagram.src)
+        ours.send_from(datagram.payload, datagram.dst, datagram.src)
             .unwrap();
         let (n, from) = theirs.recv_from(&mut buf).unwrap();
         assert_eq!((n, from), (len, (us, 7).into()), "{options:?}");

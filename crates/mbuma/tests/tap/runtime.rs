@@ -84,7 +84,7 @@ fn exchange(stack: &Stack) {
         theirs.set_read_timeout(Some(PATIENCE)).unwrap();
         theirs.send_to(&[n; 9000], (US, 7)).unwrap();
         let asked = ours.recv_blocking(Some(PATIENCE)).expect("a datagram");
-        ours.send(asked.payload, asked.dst, asked.src).unwrap();
+        ours.send_from(asked.payload, asked.dst, asked.src).unwrap();
         let mut buf = [0; 10_000];
         assert_eq!(theirs.recv(&mut buf).unwrap(), 9000);
         assert_eq!(buf[..9000], [n; 9000]);

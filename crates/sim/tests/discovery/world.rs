@@ -397,7 +397,7 @@ impl World {
                     let stack = self.net.at(self.stations[at].node);
                     let payload = Chain::from_slice(stack.pool(), &[ANSWER]).expect("buffers");
                     // The address may have gone again meanwhile.
-                    let _ = self.stations[at].socket.send(payload, dst, src);
+                    let _ = self.stations[at].socket.send_from(payload, dst, src);
                 }
                 _ => drop(self.answered.insert((at, from))),
             }

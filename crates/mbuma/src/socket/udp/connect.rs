@@ -28,13 +28,13 @@ impl UdpSocket {
     /// let server = stack.udp_bind("127.0.0.1:53")?;
     /// let client = stack.udp_bind("0.0.0.0:0")?;
     /// client.connect("127.0.0.1:53")?;
-    /// client.send_to_peer(b"question")?;
+    /// client.send(b"question")?;
     /// stack.poll(); // both are in this stack
     /// let question = server.recv()?;
     /// assert_eq!((question.src, client.peer_addr()), (client.local_addr(), Some(question.dst)));
     ///
     /// drop(server);
-    /// client.send_to_peer(b"another one")?;
+    /// client.send(b"another one")?;
     /// stack.poll();
     /// assert!(matches!(client.recv(), Err(RecvError::Icmp(e)) if e.kind == IcmpError::Port));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -96,12 +96,11 @@ impl UdpSocket {
         self.0.pcb.flow().map(|flow| flow.peer())
     }
 
-    /// Sends a datagram to the peer: std's `send`. [`send_to`](Self::send_to) still sends to any address.
+    /// Sends a datagram to the peer. [`send_to`](Self::send_to) still sends to any address.
     ///
     /// # Errors
     /// [`SendError::NotConnected`], or as [`send_to`](Self::send_to).
-    #[doc(alias = "send")]
-    pub fn send_to_peer(&self, payload: impl IntoPayload) -> Result<(), SendError> {
+    pub fn send(&self, payload: impl IntoPayload) -> Result<(), SendError> {
         let flow = self.0.pcb.flow().ok_or(SendError::NotConnected)?;
         let payload = payload.into_payload(self.0.stack.pool())?;
         self.send_between(payload, flow.local(), flow.peer())

@@ -67,12 +67,12 @@ impl UdpSocket {
         })
     }
 
-    /// The same from a source of the caller's, as [`send`](Self::send), for a gateway that passes on what it received
-    /// together. Datagrams that the link does not carry whole go one by one, and so do more than 128, and those to
-    /// groups.
+    /// The same from a source of the caller's, as [`send_from`](Self::send_from), for a gateway that passes on what it
+    /// received together. Datagrams that the link does not carry whole go one by one, and so do more than 128, and
+    /// those to groups.
     ///
     /// # Errors
-    /// As [`send`](Self::send). [`SendError::TooBig`] also for a segment size of 0 or of more than 65,535.
+    /// As [`send_from`](Self::send_from). [`SendError::TooBig`] also for a segment size of 0 or of more than 65,535.
     pub fn send_train(
         &self,
         payload: impl IntoPayload,

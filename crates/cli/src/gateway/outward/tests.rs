@@ -17,6 +17,15 @@ fn pair() -> (TcpStream, Host) {
     (program, Host::accepted(ours).expect("a socket"))
 }
 
+/// The connection between our two ends.
+fn joined(shared: &Shared, guest: Host, host: Host) -> OutwardConnection {
+    let slot = ClientQuota::new(8, 1).slot(2).expect("a place");
+    let client = OutwardClient { guest, host, slot };
+    let token = Token::nth(SourceKind::Connection, 0);
+    client.watch(shared.poller(), token).expect("watched");
+    OutwardConnection::new(client, token, Time::ZERO)
+}
+
 /// Gives the connection a turn for each event.
 fn until_done(shared: &mut Shared, connection: &mut OutwardConnection) {
     let mut events = PollEvents::new();
@@ -34,15 +43,7 @@ fn bytes_and_ends_pass_both_ways() {
     // buffers stay in it.
     let (mut shared, _) = test_gateway::start();
     let ((mut guest, ours), (mut host, theirs)) = (pair(), pair());
-    let slot = ClientQuota::new(8, 1).slot(2).expect("a place");
-    let client = OutwardClient {
-        guest: ours,
-        host: theirs,
-        slot,
-    };
-    let token = Token::nth(SourceKind::Connection, 0);
-    client.watch(shared.poller(), token).expect("watched");
-    let mut connection = OutwardConnection::new(client, token, Time::ZERO);
+    let mut connection = joined(&shared, ours, theirs);
     guest.write_all(b"question").expect("room");
     guest.shutdown(Shutdown::Write).expect("connected");
     host.write_all(b"answer").expect("room");
@@ -67,15 +68,7 @@ fn a_reset_of_one_end_is_passed_on() {
     // Breaks if a program waits for ever for a program that is gone.
     let (mut shared, _) = test_gateway::start();
     let ((guest, ours), (mut host, theirs)) = (pair(), pair());
-    let slot = ClientQuota::new(8, 1).slot(2).expect("a place");
-    let client = OutwardClient {
-        guest: ours,
-        host: theirs,
-        slot,
-    };
-    let token = Token::nth(SourceKind::Connection, 0);
-    client.watch(shared.poller(), token).expect("watched");
-    let mut connection = OutwardConnection::new(client, token, Time::ZERO);
+    let mut connection = joined(&shared, ours, theirs);
     crate::sys::socket::reset_on_close(std::os::fd::AsFd::as_fd(&guest)).expect("an option");
     drop(guest);
     until_done(&mut shared, &mut connection);
@@ -91,15 +84,7 @@ fn a_turn_moves_a_bounded_amount() {
     let ((mut guest, ours), (host_end, theirs)) = (pair(), pair());
     guest.set_nonblocking(true).expect("ours");
     while guest.write(&[7; SEGMENT_MAX]).is_ok() {}
-    let slot = ClientQuota::new(8, 1).slot(2).expect("a place");
-    let client = OutwardClient {
-        guest: ours,
-        host: theirs,
-        slot,
-    };
-    let token = Token::nth(SourceKind::Connection, 0);
-    client.watch(shared.poller(), token).expect("watched");
-    let mut connection = OutwardConnection::new(client, token, Time::ZERO);
+    let mut connection = joined(&shared, ours, theirs);
     let mut events = PollEvents::new();
     shared.poller().wait(&mut events, None).expect("events");
     events.iter().for_each(|(_, seen)| connection.note(seen));

@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use kern::{Clock, Random, Time, VirtualClock};
 use mbuma::device::Budget;
+use mbuma::device::impair::DelayQueue;
 use mbuma::{IfIndex, Stack};
 
 use crate::app::{App, Context};
-use crate::event::{AppId, NodeId, Queue, What};
+use crate::event::{AppId, NodeId, What};
 use crate::frame::Frame;
 use crate::peer::Peer;
 use crate::port::Port;
@@ -86,7 +87,7 @@ struct Running {
 pub struct Net {
     clock: Arc<VirtualClock>,
     random: Random,
-    queue: Queue,
+    queue: DelayQueue<What>,
     nodes: Vec<Node>,
     slots: Vec<Slot>,
     wires: Vec<(Wire, Vec<End>)>,
@@ -109,7 +110,7 @@ impl Net {
         Self {
             clock: Arc::new(VirtualClock::new(START)),
             random,
-            queue: Queue::default(),
+            queue: DelayQueue::new(),
             nodes: Vec::new(),
             slots: Vec::new(),
             wires: Vec::new(),
@@ -248,7 +249,7 @@ impl Net {
                 slot.port.arrive(frame);
                 if !std::mem::replace(&mut slot.interrupt_planned, true) {
                     let at = self.clock.now() + slot.port.coalesce();
-                    self.queue.plan(at, What::Interrupt { port });
+                    self.queue.push(at, What::Interrupt { port });
                 }
             }
             End::Peer(peer) => {
@@ -306,7 +307,7 @@ impl Net {
         self.wires[wire].0.send(now, end, frame, &mut out, &mut log);
         self.trace.frame(now, wire, end, frame, &log);
         for d in out {
-            self.queue.plan(
+            self.queue.push(
                 d.at,
                 What::Arrive {
                     wire,
@@ -336,7 +337,7 @@ impl Net {
                 .is_none_or(|planned| at < planned || planned < now)
         {
             running.alarm = Some(at);
-            self.queue.plan(at, What::Wake { app: id });
+            self.queue.push(at, What::Wake { app: id });
         }
         let node = running.node;
         for app in context.started {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use mbuma::buf::{Chain, MbufPool};
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities};
-use mbuma::{Config, IfAddr, IfConfig, IfIndex, MonotonicClock, Random, Stack, TcpStream};
+use mbuma::{Config, IfConfig, IfIndex, MonotonicClock, Random, Stack, TcpStream};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -47,14 +47,7 @@ fn connect(caps: Capabilities) -> Result<Pair> {
     let mut ends = Vec::new();
     for (n, device) in [(1, a), (2, b)] {
         let stack = Stack::new(Config::new(clock.clone(), Random::from_os()))?;
-        let addr = IfAddr {
-            addr: Ipv4Addr::new(192, 0, 2, n),
-            prefix_len: 24,
-        };
-        let config = IfConfig {
-            addrs: vec![addr],
-            ..IfConfig::new("pipe0")
-        };
+        let config = IfConfig::new("pipe0").with_addr(Ipv4Addr::new(192, 0, 2, n), 24);
         let index = stack.attach(Arc::new(device), config)?;
         ends.push((stack, index));
     }

@@ -105,11 +105,8 @@ fn join(stack: &Stack, lan: &Bridge, addr: Ipv4Addr) -> Result<Cable, Box<dyn Er
 
 /// Everything else is behind the router.
 fn leave_by(stack: &Stack, net: u8, index: IfIndex) -> Result<(), Box<dyn Error>> {
-    let all = IfAddr {
-        addr: Ipv4Addr::UNSPECIFIED,
-        prefix_len: 0,
-    };
-    stack.add_route(all, RouteKind::Gateway(index, addr(net, 254)))?;
+    let all = IfAddr::new(Ipv4Addr::UNSPECIFIED, 0);
+    stack.add_route(all, RouteKind::Gateway(index, addr(net, 254).into()))?;
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use kern::giant::Component;
 use kern::prim::{AtomicBool, Ordering};
 use kern::{Counter, Time};
 use mbuf::{SizeCounts, SizeHistogram};
-use wire::{MacAddr, is_link_local6, is_same_prefix, link_local_of};
+use wire::{MacAddr, is_link_local6, is_same_prefix, is_same_subnet, link_local_of};
 
 use addrs::OwnAddrs;
 use anycast::DelayedAdverts;
@@ -28,6 +28,7 @@ pub(crate) use tx_queue::{Enqueued, Queue};
 
 pub use config::IfConfig;
 pub use host6::{Autoconf, TemporaryPolicy};
+pub(crate) use if_addr::Cidr;
 pub use if_addr::IfAddr;
 
 use crate::device::{Capabilities, Device, Medium};
@@ -158,11 +159,11 @@ impl Ifnet {
             mac,
             caps,
             medium,
-            addrs: OwnAddrs::new(config.addrs),
+            addrs: OwnAddrs::new(IfAddr::of_version(&config.addrs)),
             addrs6: OwnAddrs::new(match config.autoconf {
                 // They become its own when the probes are over.
                 Some(_) => Vec::new(),
-                None => with_link_local(config.addrs6, mac),
+                None => with_link_local(IfAddr::of_version(&config.addrs), mac),
             }),
             igmp: (index != IfIndex::LOOPBACK).then(GroupReports::new),
             mld: config.autoconf.map(|_| GroupReports::new()),
@@ -243,7 +244,8 @@ impl Ifnet {
     /// else none (RFC 1122 3.3.4.3).
     pub(crate) fn source_for(&self, dst: Ipv4Addr) -> Ipv4Addr {
         let own = self.addrs.read();
-        let near = own.iter().find(|a| a.contains(dst));
+        let is_near = |a: &&Cidr<Ipv4Addr>| is_same_subnet(a.addr, dst, a.prefix_len);
+        let near = own.iter().find(is_near);
         near.or(own.first())
             .map_or(Ipv4Addr::UNSPECIFIED, |a| a.addr)
     }
@@ -314,7 +316,7 @@ impl Ifnet {
 }
 
 /// The addresses, plus a link-local one if they contain none.
-fn with_link_local(mut addrs: Vec<IfAddr<Ipv6Addr>>, mac: MacAddr) -> Vec<IfAddr<Ipv6Addr>> {
+fn with_link_local(mut addrs: Vec<Cidr<Ipv6Addr>>, mac: MacAddr) -> Vec<Cidr<Ipv6Addr>> {
     if !addrs.is_empty() {
         addrs.extend(missing_link_local(&addrs, mac));
     }
@@ -323,12 +325,9 @@ fn with_link_local(mut addrs: Vec<IfAddr<Ipv6Addr>>, mac: MacAddr) -> Vec<IfAddr
 
 /// The link-local address that an interface with these addresses lacks (RFC 4291 section 2.1). The loopback interface
 /// needs none.
-pub(crate) fn missing_link_local(
-    addrs: &[IfAddr<Ipv6Addr>],
-    mac: MacAddr,
-) -> Option<IfAddr<Ipv6Addr>> {
+pub(crate) fn missing_link_local(addrs: &[Cidr<Ipv6Addr>], mac: MacAddr) -> Option<Cidr<Ipv6Addr>> {
     let has_one = addrs.iter().any(|own| is_link_local6(own.addr));
-    (!has_one && mac != MacAddr::ZERO).then(|| IfAddr {
+    (!has_one && mac != MacAddr::ZERO).then(|| Cidr {
         addr: link_local_of(mac),
         prefix_len: 64,
     })

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kern::{LockClass, RmLock, order};
 
-use crate::ifnet::{IfAddr, IfIndex, Ifnet};
+use crate::ifnet::{Cidr, IfIndex, Ifnet};
 use crate::neighbour::Hop;
 pub(crate) use addr::RouteAddr;
 pub(crate) use cache::RouteCache;
@@ -61,7 +61,7 @@ pub(crate) struct Route<A> {
 
 #[derive(Debug)]
 pub(crate) struct Entry<A> {
-    pub(crate) net: IfAddr<A>,
+    pub(crate) net: Cidr<A>,
     pub(crate) ifp: Arc<Ifnet>,
     /// None: the destination itself is on the link.
     pub(crate) gateway: Option<A>,
@@ -119,7 +119,7 @@ impl<A: RouteAddr> Routes<A> {
     }
 
     /// Adds the interface's own addresses and their networks.
-    pub(crate) fn add_connected(&self, ifp: &Arc<Ifnet>, addrs: &[IfAddr<A>]) {
+    pub(crate) fn add_connected(&self, ifp: &Arc<Ifnet>, addrs: &[Cidr<A>]) {
         for &addr in addrs {
             self.add(Entry {
                 net: host(addr.addr),
@@ -149,7 +149,7 @@ impl<A: RouteAddr> Routes<A> {
 
     /// Adds a default route by `gateway`, which is on the link of `ifp`; `learnt`: the gateway advertised itself.
     pub(crate) fn add_default(&self, ifp: &Arc<Ifnet>, gateway: A, learnt: bool) {
-        let net = IfAddr {
+        let net = Cidr {
             addr: A::UNSPECIFIED,
             prefix_len: 0,
         };
@@ -270,7 +270,7 @@ impl<A: RouteAddr> Routes<A> {
     pub(crate) fn lookup_group(&self, src: A, dst: A) -> Option<Route<A>> {
         let entries = self.entries.read();
         let own = routes_to(&entries, &host(src)).iter().find(|e| e.local);
-        let any = IfAddr {
+        let any = Cidr {
             addr: A::UNSPECIFIED,
             prefix_len: 0,
         };
@@ -318,25 +318,25 @@ fn own_bits<A: RouteAddr>(entries: &[Entry<A>]) -> u64 {
 }
 
 /// The order of the table: longer prefixes first, and within a length by network.
-fn rank<A: RouteAddr>(net: &IfAddr<A>) -> (Reverse<u8>, A) {
+fn rank<A: RouteAddr>(net: &Cidr<A>) -> (Reverse<u8>, A) {
     (Reverse(net.prefix_len), A::network_of(net))
 }
 
 /// The places of the routes to exactly this network.
-fn places_of<A: RouteAddr>(entries: &[Entry<A>], net: &IfAddr<A>) -> Range<usize> {
+fn places_of<A: RouteAddr>(entries: &[Entry<A>], net: &Cidr<A>) -> Range<usize> {
     let rank_of_net = rank(net);
     let start = entries.partition_point(|e| rank(&e.net) < rank_of_net);
     let equal = entries[start..].iter();
     start..start + equal.take_while(|e| rank(&e.net) == rank_of_net).count()
 }
 
-fn routes_to<'a, A: RouteAddr>(entries: &'a [Entry<A>], net: &IfAddr<A>) -> &'a [Entry<A>] {
+fn routes_to<'a, A: RouteAddr>(entries: &'a [Entry<A>], net: &Cidr<A>) -> &'a [Entry<A>] {
     &entries[places_of(entries, net)]
 }
 
 /// The network of this address alone.
-fn host<A: RouteAddr>(addr: A) -> IfAddr<A> {
-    IfAddr {
+fn host<A: RouteAddr>(addr: A) -> Cidr<A> {
+    Cidr {
         addr,
         prefix_len: A::BITS,
     }
@@ -346,13 +346,13 @@ fn host<A: RouteAddr>(addr: A) -> IfAddr<A> {
 fn most_specific<A: RouteAddr>(entries: &[Entry<A>], dst: A) -> Option<&Entry<A>> {
     let mut rest = entries;
     while let Some(&Entry {
-        net: IfAddr { prefix_len, .. },
+        net: Cidr { prefix_len, .. },
         ..
     }) = rest.first()
     {
         let end = rest.partition_point(|e| e.net.prefix_len == prefix_len);
         let (of_length, shorter) = rest.split_at(end);
-        let network = A::network_of(&IfAddr {
+        let network = A::network_of(&Cidr {
             addr: dst,
             prefix_len,
         });

@@ -15,7 +15,7 @@ use mbuf::{Chain, Live, MbufPool, Mbufq, PoolConfig};
 use mbuma::device::bridge::{Bridge, BridgeConfig};
 use mbuma::device::epair::{EpairConfig, EpairEnd, Input, Plug};
 use mbuma::device::{Budget, Capabilities, Device};
-use mbuma::{Config, IfAddr, IfConfig, Stack, TcpListener, TcpStream, UdpSocket};
+use mbuma::{Config, IfConfig, Stack, TcpListener, TcpStream, UdpSocket};
 
 const ALL: Budget = Budget {
     frames: usize::MAX,
@@ -34,14 +34,7 @@ fn at(net: u8, host: u8, port: u16) -> SocketAddrV4 {
 const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
 
 fn config(net: u8, host: u8) -> IfConfig {
-    let addr = IfAddr {
-        addr: *at(net, host, 0).ip(),
-        prefix_len: 24,
-    };
-    IfConfig {
-        addrs: vec![addr],
-        ..IfConfig::new(format!("epair{net}"))
-    }
+    IfConfig::new(format!("epair{net}")).with_addr(*at(net, host, 0).ip(), 24)
 }
 
 /// A stack, and the clock that shows its end: only the stack shares it.

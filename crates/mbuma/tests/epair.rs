@@ -14,7 +14,7 @@ use kern::{Giant, MonotonicClock, Random, Taskqueue};
 use mbuf::{Chain, Live, MbufPool, Mbufq, Packet, PoolConfig};
 use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
 use mbuma::device::{Budget, Device};
-use mbuma::{Config, DropReason, IfAddr, IfConfig, Stack, UdpSocket};
+use mbuma::{Config, DropReason, IfConfig, Stack, UdpSocket};
 
 const ALL: Budget = Budget {
     frames: usize::MAX,
@@ -27,14 +27,7 @@ fn addr(host: u8) -> Ipv4Addr {
 }
 
 fn config(host: u8) -> IfConfig {
-    let addr = IfAddr {
-        addr: addr(host),
-        prefix_len: 24,
-    };
-    IfConfig {
-        addrs: vec![addr],
-        ..IfConfig::new("epair0")
-    }
+    IfConfig::new("epair0").with_addr(addr(host), 24)
 }
 
 /// Giant is over the stack if `MBUMA_GIANT` is set.

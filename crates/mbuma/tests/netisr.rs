@@ -316,10 +316,7 @@ fn a_flow_leaves_by_its_cpus_queue() {
         .map(|_| Pipe::pair(Capabilities::plain(1500)))
         .unzip();
     let (us, them) = ([10, 9, 0, 1].into(), [10, 9, 0, 2].into());
-    let addr = IfAddr {
-        addr: us,
-        prefix_len: 24,
-    };
+    let addr = IfAddr::new(us, 24);
     let config = IfConfig {
         mac: Some(OUR_MAC),
         addrs: vec![addr],

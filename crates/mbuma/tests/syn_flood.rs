@@ -90,11 +90,10 @@ impl Net {
         let to_server = clients
             .attach(Arc::new(b), IfConfig::new("pipe0").with_addr(CLIENTS, 24))
             .unwrap();
-        let anywhere = |prefix_len, addr| IfAddr { addr, prefix_len };
-        let default = anywhere(0, Ipv4Addr::UNSPECIFIED);
+        let default = IfAddr::new(Ipv4Addr::UNSPECIFIED, 0);
         let route = server.add_route(default, RouteKind::Link(to_attacker));
         route.expect("there is none yet");
-        let route = clients.add_route(default, RouteKind::Gateway(to_server, ours));
+        let route = clients.add_route(default, RouteKind::Gateway(to_server, ours.into()));
         route.expect("there is none yet");
         let listener = server.tcp_listen(SocketAddrV4::new(SERVER, PORT), 128);
         Self {

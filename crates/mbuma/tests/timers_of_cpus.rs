@@ -15,7 +15,7 @@ use mbuf::{Chain, Live, Mbufq};
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities, Device};
 use mbuma::socket::{SpliceEnd, SpliceOptions, splice};
-use mbuma::{Config, Dispatch, IfAddr, IfConfig, Protocol, Stack, TcpStream, UdpSocket};
+use mbuma::{Config, Dispatch, IfConfig, Protocol, Stack, TcpStream, UdpSocket};
 
 struct World {
     clock: Arc<VirtualClock>,
@@ -30,14 +30,7 @@ fn world(cpus: Arc<dyn Cpus>) -> World {
     config.cpus = cpus;
     let stack = Stack::new(config).unwrap();
     let (device, wire) = Pipe::pair(Capabilities::whole(1500));
-    let addr = IfAddr {
-        addr: Ipv4Addr::new(192, 0, 2, 1),
-        prefix_len: 24,
-    };
-    let config = IfConfig {
-        addrs: vec![addr],
-        ..IfConfig::new("pipe0")
-    };
+    let config = IfConfig::new("pipe0").with_addr(Ipv4Addr::new(192, 0, 2, 1), 24);
     stack.attach(Arc::new(device), config).unwrap();
     World { clock, stack, wire }
 }

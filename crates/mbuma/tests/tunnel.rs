@@ -23,7 +23,8 @@ fn two_stacks_joined_by_a_channel() {
     example::main().expect("all bytes come back");
 }
 
-/// Breaks if the builder leaves a version's default route out, or takes a router outside the interface's networks.
+/// Breaks if the builder leaves a version's default route out, takes a router outside the interface's networks, or
+/// prefers the second router of a version.
 #[test]
 fn an_interface_has_a_default_route_of_each_version() {
     let runtime = Runtime::with_workers(1).expect("a thread");
@@ -31,23 +32,27 @@ fn an_interface_has_a_default_route_of_each_version() {
     let tunnel = || tunnel::pair(stack.pool(), 1420).expect("descriptors").0;
     let addr6 = || "2001:db8::1/64".parse().expect("an address");
     let stray: IpAddr = "2001:db8:1::1".parse().expect("an address");
-    let refused = stack.add_interface(tunnel()).addr6(addr6());
+    let refused = stack.add_interface(tunnel()).addr(addr6());
     let refused = refused.default_route(stray).up();
     assert!(matches!(refused, Err(Error::Gateway(ip)) if ip == stray));
 
     let (router, router6) = (Ipv4Addr::new(10, 0, 0, 254), "fe80::1");
     let router6: Ipv6Addr = router6.parse().expect("an address");
-    let builder = stack.add_interface(tunnel()).addr6(addr6());
+    let builder = stack.add_interface(tunnel()).addr(addr6());
     let builder = builder.addr("10.0.0.1/24".parse().expect("an address"));
     let builder = builder.default_route(router.into());
+    let builder = builder.default_route([10, 0, 0, 253].into());
     let index = builder.default_route(router6.into()).up();
     let index = index.expect("both routers are on the link");
-    let (kind, kind6) = (
-        RouteKind::Gateway(index, router),
-        RouteKind::Gateway(index, router6),
-    );
-    assert!(stack.routes().iter().any(|route| route.kind == kind));
-    assert!(stack.routes6().iter().any(|route| route.kind == kind6));
+    let first = |net: &str| {
+        let net = net.parse().expect("a network");
+        let routes = stack.routes();
+        let first = routes.iter().find(|route| route.net == net);
+        first.expect("a default route").kind
+    };
+    let by = |router| RouteKind::Gateway(index, router);
+    assert_eq!(first("0.0.0.0/0"), by(router.into()));
+    assert_eq!(first("::/0"), by(router6.into()));
 }
 
 /// Breaks if two interfaces of a stack share a name, by which programs and zones name them, or if a second device

@@ -162,11 +162,8 @@ fn attach(
     let added = runtime.add_tap(stack, taps, options, config);
     let index = added.map_err(Error::io("attaching an interface"))?;
     if let Some(gateway) = wanted.gateway {
-        let anywhere = IfAddr {
-            addr: Ipv4Addr::UNSPECIFIED,
-            prefix_len: 0,
-        };
-        let added = stack.add_route(anywhere, RouteKind::Gateway(index, gateway));
+        let anywhere = IfAddr::new(Ipv4Addr::UNSPECIFIED, 0);
+        let added = stack.add_route(anywhere, RouteKind::Gateway(index, gateway.into()));
         added.map_err(|e| failed("adding a default route", e))?;
     }
     Ok(())

@@ -11,7 +11,7 @@ use kern::{Random, Task};
 use mbuf::Packet;
 use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
 use mbuma::device::{Budget, Device};
-use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack};
+use mbuma::{Config, IfConfig, IfIndex, Stack};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
@@ -90,14 +90,7 @@ fn stack(seed: u64) -> Stack {
 }
 
 fn config(host: u8) -> IfConfig {
-    let addr = IfAddr {
-        addr: Ipv4Addr::new(192, 0, 2, host),
-        prefix_len: 24,
-    };
-    IfConfig {
-        addrs: vec![addr],
-        ..IfConfig::new("epair0")
-    }
+    IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24)
 }
 
 fn epair(stacks: &[Stack; 2], runners: &[Runner; 2], mtu: u16) -> Ends {

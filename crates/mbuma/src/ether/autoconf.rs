@@ -17,13 +17,13 @@ use super::{groups, mld, nd};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::host6::{Host6, HostAction};
-use crate::ifnet::{IfAddr, Ifnet};
+use crate::ifnet::{Cidr, Ifnet};
 use crate::ip::Addressed;
 use crate::route::Entry;
 use crate::state::SHARED_TIMERS_CPU;
 
 /// Gives the interface these addresses, or begins to probe for them.
-pub(crate) fn begin(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addrs: &[IfAddr<Ipv6Addr>]) {
+pub(crate) fn begin(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addrs: &[Cidr<Ipv6Addr>]) {
     if let Some(host) = &ifp.host6 {
         let mut random = batch.stack.random(Random::fork);
         let actions = host.begin(batch.now, addrs, &mut random);
@@ -129,7 +129,7 @@ pub(super) fn redirected(
     nd::learn(batch, ifp, target, options.target());
     let room = host.redirected(dst);
     run(batch, ifp, room.into_iter().collect());
-    let net = IfAddr {
+    let net = Cidr {
         addr: dst,
         prefix_len: 128,
     };
@@ -149,12 +149,7 @@ pub(super) fn router_left(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Add
     }
 }
 
-fn add_route(
-    batch: &Batch<'_>,
-    ifp: &Arc<Ifnet>,
-    net: IfAddr<Ipv6Addr>,
-    gateway: Option<Ipv6Addr>,
-) {
+fn add_route(batch: &Batch<'_>, ifp: &Arc<Ifnet>, net: Cidr<Ipv6Addr>, gateway: Option<Ipv6Addr>) {
     let src = ifp.source_for6(gateway.unwrap_or(net.addr));
     // A route that the program added to the same network stays.
     let _there = batch.stack.routes6.set(Entry {
@@ -202,7 +197,7 @@ fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, actions: Vec<HostAction>) {
             HostAction::AddPrefix(net) => add_route(batch, ifp, net, None),
             HostAction::RemovePrefix(net) => routes.unset_learnt(ifp.index, net),
             HostAction::RemoveRedirect(dst) => {
-                let net = IfAddr {
+                let net = Cidr {
                     addr: dst,
                     prefix_len: 128,
                 };

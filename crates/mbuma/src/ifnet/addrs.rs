@@ -9,20 +9,23 @@
 //! memory is allocated.
 
 use std::fmt::Debug;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use kern::{LockClass, RmLock, RmLockReadGuard, order};
 use wire::solicited_node;
 
-use super::IfAddr;
+use super::Cidr;
 
 pub(super) static IFADDR: LockClass = LockClass::new("interface addresses", order::IFADDR);
 
 /// An address as an element of such a list.
-pub(crate) trait LocalAddr: Copy + Eq + Debug {
+pub(crate) trait LocalAddr: Copy + Eq + Debug + Into<IpAddr> {
     /// Bits of an address.
     const BITS: u8;
+
+    /// The address, if it is of this version of IP.
+    fn of(addr: IpAddr) -> Option<Self>;
 
     /// One bit of 64, chosen by the last bits of the address, which differ between neighbours.
     fn bit(self) -> u64;
@@ -32,11 +35,18 @@ pub(crate) trait LocalAddr: Copy + Eq + Debug {
 
     /// The address of the network that several stations have: IPv4's broadcast address, IPv6's anycast address of the
     /// network's routers.
-    fn shared_of(net: &IfAddr<Self>) -> Option<Self>;
+    fn shared_of(net: &Cidr<Self>) -> Option<Self>;
 }
 
 impl LocalAddr for Ipv4Addr {
     const BITS: u8 = 32;
+
+    fn of(addr: IpAddr) -> Option<Self> {
+        match addr {
+            IpAddr::V4(addr) => Some(addr),
+            IpAddr::V6(_) => None,
+        }
+    }
 
     #[inline]
     fn bit(self) -> u64 {
@@ -48,13 +58,20 @@ impl LocalAddr for Ipv4Addr {
         u64::from(self.to_bits()) | 1 << 32
     }
 
-    fn shared_of(net: &IfAddr) -> Option<Self> {
+    fn shared_of(net: &Cidr<Self>) -> Option<Self> {
         net.broadcast()
     }
 }
 
 impl LocalAddr for Ipv6Addr {
     const BITS: u8 = 128;
+
+    fn of(addr: IpAddr) -> Option<Self> {
+        match addr {
+            IpAddr::V4(_) => None,
+            IpAddr::V6(addr) => Some(addr),
+        }
+    }
 
     #[inline]
     fn bit(self) -> u64 {
@@ -66,7 +83,7 @@ impl LocalAddr for Ipv6Addr {
         0
     }
 
-    fn shared_of(net: &IfAddr<Self>) -> Option<Self> {
+    fn shared_of(net: &Cidr<Self>) -> Option<Self> {
         net.subnet_router_anycast()
     }
 }
@@ -74,7 +91,7 @@ impl LocalAddr for Ipv6Addr {
 /// The addresses.
 #[derive(Debug)]
 pub(crate) struct OwnAddrs<A> {
-    list: RmLock<Vec<IfAddr<A>>>,
+    list: RmLock<Vec<Cidr<A>>>,
     len: AtomicUsize,
     /// The first one's word.
     first: AtomicU64,
@@ -85,7 +102,7 @@ pub(crate) struct OwnAddrs<A> {
 }
 
 impl<A: LocalAddr> OwnAddrs<A> {
-    pub(super) fn new(list: Vec<IfAddr<A>>) -> Self {
+    pub(super) fn new(list: Vec<Cidr<A>>) -> Self {
         let own = Self {
             list: RmLock::new(&IFADDR, Vec::new()),
             len: AtomicUsize::new(0),
@@ -98,12 +115,12 @@ impl<A: LocalAddr> OwnAddrs<A> {
     }
 
     /// All of them.
-    pub(crate) fn read(&self) -> RmLockReadGuard<'_, Vec<IfAddr<A>>> {
+    pub(crate) fn read(&self) -> RmLockReadGuard<'_, Vec<Cidr<A>>> {
         self.list.read()
     }
 
     /// A copy of all of them, for work under locks of lower rank.
-    pub(crate) fn list(&self) -> Vec<IfAddr<A>> {
+    pub(crate) fn list(&self) -> Vec<Cidr<A>> {
         self.read().clone()
     }
 
@@ -125,7 +142,7 @@ impl<A: LocalAddr> OwnAddrs<A> {
     }
 
     /// Adds one at the end; false if it is there.
-    pub(crate) fn add(&self, addr: IfAddr<A>) -> bool {
+    pub(crate) fn add(&self, addr: Cidr<A>) -> bool {
         self.change(|all| {
             let is_new = all.iter().all(|own| own.addr != addr.addr);
             if is_new {
@@ -144,7 +161,7 @@ impl<A: LocalAddr> OwnAddrs<A> {
         })
     }
 
-    fn change<R>(&self, f: impl FnOnce(&mut Vec<IfAddr<A>>) -> R) -> R {
+    fn change<R>(&self, f: impl FnOnce(&mut Vec<Cidr<A>>) -> R) -> R {
         let mut all = self.list.write();
         let result = f(&mut all);
         let or = |bits: u64, addr: A| bits | addr.bit();
@@ -178,7 +195,7 @@ impl OwnAddrs<Ipv6Addr> {
 
     /// Whether this group is the solicited-node group of such an address.
     pub(crate) fn has_solicited_router(&self, group: Ipv6Addr) -> bool {
-        let anycast = |own: &IfAddr<Ipv6Addr>| own.subnet_router_anycast();
+        let anycast = |own: &Cidr<Ipv6Addr>| own.subnet_router_anycast();
         self.shared_bits.load(Ordering::Relaxed) & group.bit() != 0
             && (self.read().iter().filter_map(anycast)).any(|addr| solicited_node(addr) == group)
     }

@@ -2,7 +2,7 @@
 //!
 //! Locks: none.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use wire::{Ipv6Header, MacAddr};
 
@@ -16,12 +16,10 @@ pub struct IfConfig {
     pub name: String,
     /// Its Ethernet address. Without one here or in the device, the stack draws one at random.
     pub mac: Option<MacAddr>,
-    /// Its addresses of IPv4.
-    pub addrs: Vec<IfAddr>,
-    /// Its IPv6 addresses. Without any, it takes in no IPv6. With some, it also has a link-local one, which is made of
-    /// its Ethernet address unless the list has one. The interface uses them at once, without probes for duplicates,
+    /// Its addresses. Without any of IPv6, it takes in no IPv6. With some, it also has a link-local one, which is made
+    /// of its Ethernet address unless the list has one. The interface uses them at once, without probes for duplicates,
     /// unless `autoconf` is set.
-    pub addrs6: Vec<IfAddr<Ipv6Addr>>,
+    pub addrs: Vec<IfAddr>,
     /// The interface configures itself as an IPv6 host: it probes for duplicates of its addresses before it uses them,
     /// takes more addresses from routers, always has a link-local one, and reports its groups (RFC 9777). None: it has
     /// only the configured addresses, and sends no probes or solicitations to routers.
@@ -63,7 +61,6 @@ impl IfConfig {
             name: name.into(),
             mac: None,
             addrs: Vec::new(),
-            addrs6: Vec::new(),
             autoconf: None,
             accept_any: false,
             route_localnet: false,
@@ -75,21 +72,22 @@ impl IfConfig {
     /// This configuration with one more address.
     #[must_use]
     pub fn with_addr(mut self, addr: impl Into<IpAddr>, prefix_len: u8) -> Self {
-        match addr.into() {
-            IpAddr::V4(addr) => self.addrs.push(IfAddr { addr, prefix_len }),
-            IpAddr::V6(addr) => self.addrs6.push(IfAddr { addr, prefix_len }),
-        }
+        self.addrs.push(IfAddr::new(addr, prefix_len));
         self
     }
 
     /// Whether an interface that is configured so can have a device of this MTU.
     pub(crate) fn takes_mtu(&self, mtu: u16) -> bool {
-        let has_ip6 = !self.addrs6.is_empty() || self.autoconf.is_some();
-        mtu >= if has_ip6 {
-            Ipv6Header::MTU_MIN
-        } else {
-            MTU_MIN
-        }
+        let min = match self.has_ip6() {
+            true => Ipv6Header::MTU_MIN,
+            false => MTU_MIN,
+        };
+        mtu >= min
+    }
+
+    /// Whether the interface takes in IPv6.
+    pub(crate) fn has_ip6(&self) -> bool {
+        self.autoconf.is_some() || self.addrs.iter().any(|net| net.addr.is_ipv6())
     }
 }
 

@@ -36,7 +36,7 @@ use std::time::Duration;
 use kern::{KeyedHash, LockClass, Mutex, Random, Time, order};
 use wire::is_link_local6;
 
-use super::IfAddr;
+use super::Cidr;
 use crate::faults::{StackFault, planted};
 pub(crate) use action::HostAction;
 use assigned::AssignedPrefixes;
@@ -167,7 +167,7 @@ impl Host6 {
     pub(crate) fn begin(
         &self,
         now: Time,
-        addrs: &[IfAddr<Ipv6Addr>],
+        addrs: &[Cidr<Ipv6Addr>],
         random: &mut Random,
     ) -> Vec<HostAction> {
         let mut state = self.state.lock();
@@ -190,7 +190,7 @@ impl Host6 {
         &self,
         state: &mut HostState,
         now: Time,
-        (addr, learnt): (IfAddr<Ipv6Addr>, Option<LearntAddr>),
+        (addr, learnt): (Cidr<Ipv6Addr>, Option<LearntAddr>),
         random: &mut Random,
         actions: &mut Vec<HostAction>,
     ) {
@@ -391,8 +391,8 @@ impl HostState {
 }
 
 /// An address that does not imply an on-link prefix (RFC 5942 section 4).
-fn host(addr: Ipv6Addr) -> IfAddr<Ipv6Addr> {
-    IfAddr {
+fn host(addr: Ipv6Addr) -> Cidr<Ipv6Addr> {
+    Cidr {
         addr,
         prefix_len: 128,
     }

@@ -168,7 +168,7 @@ fn scenario() {
     let produced = 1 + (stats.delivered - 1);
     let ended = reached + sum(true);
     assert_eq!(produced, ended, "sent or counted: {stats:?}");
-    assert!(stats.interfaces.is_empty() && stack.routes().len() == 2);
+    assert!(stats.interfaces.is_empty() && stack.routes().len() == 3);
     drop((theirs, a, b));
 }
 

@@ -7,19 +7,19 @@
 //! that moment. Locks: the table (ROUTE). Sources: RFC 1812 section 5.2.4.3, BSD's route(8).
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::{Entry, RouteAddr, RouteRefusal, Routes, insert, places_of};
 use crate::error::into_error;
-use crate::ifnet::{IfAddr, IfIndex};
+use crate::ifnet::{Cidr, IfAddr, IfIndex};
 
 /// Where a route leads (route(8), RFC 1812 section 5.2.4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum RouteKind<A = Ipv4Addr> {
+pub enum RouteKind {
     /// To a router on the link of an interface.
     #[doc(alias = "RTF_GATEWAY")]
-    Gateway(IfIndex, A),
+    Gateway(IfIndex, IpAddr),
     /// To the destination itself, which is on the link of an interface.
     Link(IfIndex),
     /// Nowhere, without a word.
@@ -38,13 +38,13 @@ pub enum RouteKind<A = Ipv4Addr> {
 /// A route, as `netstat -r` lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct RouteEntry<A = Ipv4Addr> {
+pub struct RouteEntry {
     /// The network.
-    pub net: IfAddr<A>,
+    pub net: IfAddr,
     /// Where it leads.
-    pub kind: RouteKind<A>,
+    pub kind: RouteKind,
     /// The address to send from; unspecified if the interface has none.
-    pub src: A,
+    pub src: IpAddr,
     /// It is an address of this stack.
     pub local: bool,
     /// It came with an interface's address.
@@ -64,11 +64,14 @@ pub enum RouteError {
     /// There is no such interface, or no route may lead through it.
     #[error("no such interface, or no route may lead through it")]
     NoInterface,
-    /// The prefix is longer than an address, or the address has bits set after the prefix.
-    #[error("not a network: bits are set behind the prefix")]
+    /// The prefix is longer than an address, the address has bits set after the prefix, or the network exists on each
+    /// link.
+    #[error(
+        "no route can lead there: the prefix is too long, bits are set behind it, or each link has the network"
+    )]
     BadNetwork,
-    /// No router can have this address, or we have it.
-    #[error("no router can have this address")]
+    /// No router can have this address, or we have it, or the network is of the other version of IP.
+    #[error("no router can have this address, or the network is of the other version of IP")]
     BadGateway,
 }
 
@@ -86,18 +89,18 @@ impl From<RouteError> for io::Error {
 into_error!(RouteError);
 
 impl<A: RouteAddr> Entry<A> {
-    fn to_kind(&self) -> RouteKind<A> {
+    fn to_kind(&self) -> RouteKind {
         match (self.refusal, self.gateway) {
             (Some(RouteRefusal::Blackhole), _) => RouteKind::Blackhole,
             (Some(RouteRefusal::Reject), _) => RouteKind::Reject,
             (Some(RouteRefusal::Prohibit), _) => RouteKind::Prohibit,
-            (None, Some(gateway)) => RouteKind::Gateway(self.ifp.index, gateway),
+            (None, Some(gateway)) => RouteKind::Gateway(self.ifp.index, gateway.into()),
             (None, None) => RouteKind::Link(self.ifp.index),
         }
     }
 
     /// A program added it, for exactly this network.
-    fn is_set_for(&self, net: IfAddr<A>) -> bool {
+    fn is_set_for(&self, net: Cidr<A>) -> bool {
         !self.pinned && self.net == net
     }
 }
@@ -119,7 +122,7 @@ impl<A: RouteAddr> Routes<A> {
         })
     }
 
-    pub(crate) fn unset(&self, net: IfAddr<A>) -> Result<(), RouteError> {
+    pub(crate) fn unset(&self, net: Cidr<A>) -> Result<(), RouteError> {
         let taken = self.change(|entries| {
             let at = places_of(entries, &net).find(|&at| entries[at].is_set_for(net))?;
             Some(entries.remove(at))
@@ -129,19 +132,16 @@ impl<A: RouteAddr> Routes<A> {
     }
 
     /// Removes the routes to this network that routers advertised on an interface.
-    pub(crate) fn unset_learnt(&self, index: IfIndex, net: IfAddr<A>) {
+    pub(crate) fn unset_learnt(&self, index: IfIndex, net: Cidr<A>) {
         let its = |e: &Entry<A>| e.learnt && e.net == net && e.ifp.index == index;
         self.change(|entries| entries.retain(|e| !its(e)));
     }
 
-    pub(crate) fn list(&self) -> Vec<RouteEntry<A>> {
+    pub(crate) fn list(&self) -> Vec<RouteEntry> {
         let entry = |e: &Entry<A>| RouteEntry {
-            net: IfAddr {
-                addr: A::network_of(&e.net),
-                ..e.net
-            },
+            net: IfAddr::new(A::network_of(&e.net), e.net.prefix_len),
             kind: e.to_kind(),
-            src: e.src,
+            src: e.src.into(),
             local: e.local,
             pinned: e.pinned,
         };

@@ -14,7 +14,7 @@ use crate::ether::{autoconf, groups, nd};
 use crate::ifnet::addrs::{LocalAddr, OwnAddrs};
 use crate::ifnet::groups::{GroupRefusal, is_joinable};
 use crate::ifnet::source_filter::SourceFilter;
-use crate::ifnet::{IfAddr, IfIndex, Ifnet, missing_link_local};
+use crate::ifnet::{Cidr, IfIndex, Ifnet, missing_link_local};
 use crate::network;
 use crate::route::{RouteAddr, Routes};
 use crate::stack::Stack;
@@ -100,12 +100,12 @@ impl Stack {
         let addr = addr.into();
         match addr {
             IpAddr::V4(addr) => {
-                let addr = IfAddr { addr, prefix_len };
+                let addr = Cidr { addr, prefix_len };
                 check_v4(&ifp, &addr)?;
                 add(&self.0.routes, &ifp, &ifp.addrs, addr)?;
             }
             IpAddr::V6(addr) => {
-                let addr = IfAddr { addr, prefix_len };
+                let addr = Cidr { addr, prefix_len };
                 check_v6(&ifp, &addr)?;
                 self.add6(&ifp, addr)?;
             }
@@ -119,7 +119,7 @@ impl Stack {
         Ok(())
     }
 
-    fn add6(&self, ifp: &Arc<Ifnet>, addr: IfAddr<Ipv6Addr>) -> Result<(), AddrError> {
+    fn add6(&self, ifp: &Arc<Ifnet>, addr: Cidr<Ipv6Addr>) -> Result<(), AddrError> {
         if let Some(host) = &ifp.host6 {
             if ifp.owns6(addr.addr) || host.is_tentative(addr.addr) {
                 return Err(AddrError::Exists);
@@ -296,7 +296,7 @@ fn add<A: RouteAddr>(
     routes: &Routes<A>,
     ifp: &Arc<Ifnet>,
     own: &OwnAddrs<A>,
-    addr: IfAddr<A>,
+    addr: Cidr<A>,
 ) -> Result<(), AddrError> {
     if !own.add(addr) {
         return Err(AddrError::Exists);
@@ -315,7 +315,7 @@ fn remove<A: RouteAddr>(routes: &Routes<A>, ifp: &Arc<Ifnet>, own: &OwnAddrs<A>,
 }
 
 /// Whether one host on a link can have this address (RFC 1122 section 3.2.1.3); 127/8 is the loopback interface's.
-fn check_v4(ifp: &Ifnet, net: &IfAddr) -> Result<(), AddrError> {
+fn check_v4(ifp: &Ifnet, net: &Cidr<Ipv4Addr>) -> Result<(), AddrError> {
     let addr = net.addr;
     let is_one_host = !(addr.is_unspecified() || addr.is_multicast() || addr.is_broadcast());
     let is_bad = net.prefix_len > <Ipv4Addr as LocalAddr>::BITS
@@ -329,7 +329,7 @@ fn check_v4(ifp: &Ifnet, net: &IfAddr) -> Result<(), AddrError> {
 }
 
 /// The same for IPv6 (RFC 4291 section 2.5).
-fn check_v6(ifp: &Ifnet, net: &IfAddr<Ipv6Addr>) -> Result<(), AddrError> {
+fn check_v6(ifp: &Ifnet, net: &Cidr<Ipv6Addr>) -> Result<(), AddrError> {
     let addr = net.addr;
     let is_bad = net.prefix_len > <Ipv6Addr as LocalAddr>::BITS
         || addr.is_unspecified()

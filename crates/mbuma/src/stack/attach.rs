@@ -15,7 +15,7 @@ use crate::drops::DropReason;
 use crate::error::{Error, Result};
 use crate::ether::{arp, autoconf, nd};
 use crate::faults::{StackFault, planted};
-use crate::ifnet::{IfAddr, IfConfig, IfIndex, Ifnet, missing_link_local};
+use crate::ifnet::{Cidr, IfAddr, IfConfig, IfIndex, Ifnet, missing_link_local};
 use crate::neighbour::Tables;
 use crate::stack::Stack;
 
@@ -62,14 +62,14 @@ impl Stack {
         }
         let index = self.0.new_index(&interfaces);
         // An interface without IPv6 draws no random number.
-        let reachable = match config.addrs6.is_empty() && config.autoconf.is_none() {
-            true => Duration::ZERO,
-            false => self.reachable_time(),
+        let reachable = match config.has_ip6() {
+            true => self.reachable_time(),
+            false => Duration::ZERO,
         };
         if let Some(autoconf) = config.autoconf.as_mut().filter(|a| a.secret == [0; 16]) {
             self.0.random(|r| r.fill(&mut autoconf.secret));
         }
-        let wanted = config.addrs6.clone();
+        let wanted = IfAddr::of_version(&config.addrs);
         let tables = Tables::new(self.0.config.arp_queue_max, reachable);
         let policy = Arc::clone(&self.0.address_policy);
         let ifp = Arc::new(Ifnet::new(index, config, mac, devices, tables, policy));
@@ -83,7 +83,7 @@ impl Stack {
     }
 
     /// An interface that configures itself begins with its link-local address and then these.
-    fn begin_host6(&self, ifp: &Arc<Ifnet>, wanted: Vec<IfAddr<Ipv6Addr>>) {
+    fn begin_host6(&self, ifp: &Arc<Ifnet>, wanted: Vec<Cidr<Ipv6Addr>>) {
         if ifp.host6.is_some() {
             let link_local = missing_link_local(&wanted, ifp.mac);
             let all: Vec<_> = link_local.into_iter().chain(wanted).collect();

@@ -3,7 +3,7 @@
 //! Locks: none.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -87,8 +87,7 @@ pub struct InterfaceBuilder<'s, D> {
     /// The device's, if the program gives none.
     name: Option<String>,
     config: IfConfig,
-    gateway: Option<Ipv4Addr>,
-    gateway6: Option<Ipv6Addr>,
+    gateways: Vec<IpAddr>,
 }
 
 impl Stack {
@@ -99,8 +98,7 @@ impl Stack {
             name: None,
             config: IfConfig::new(""),
             device,
-            gateway: None,
-            gateway6: None,
+            gateways: Vec::new(),
         }
     }
 }
@@ -113,15 +111,9 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
         self
     }
 
-    /// Gives it an address, with the length of its network's prefix. Several are possible.
+    /// Gives it an address, such as `"192.0.2.2/24".parse()?` or `"fd00::2/64".parse()?`. Several are possible.
     pub fn addr(mut self, addr: IfAddr) -> Self {
         self.config.addrs.push(addr);
-        self
-    }
-
-    /// Gives it an IPv6 address, likewise.
-    pub fn addr6(mut self, addr: IfAddr<Ipv6Addr>) -> Self {
-        self.config.addrs6.push(addr);
         self
     }
 
@@ -137,13 +129,10 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
         self
     }
 
-    /// Sets the default router for its version of IP: it must be in a network of the interface, or have a link-local
-    /// address. At most one of each version.
+    /// Sets a default router for its version of IP: it must be in a network of the interface, or have a link-local
+    /// address. Of several the first is used.
     pub fn default_route(mut self, gateway: IpAddr) -> Self {
-        match gateway {
-            IpAddr::V4(gateway) => self.gateway = Some(gateway),
-            IpAddr::V6(gateway) => self.gateway6 = Some(gateway),
-        }
+        self.gateways.push(gateway);
         self
     }
 
@@ -160,16 +149,12 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
     /// Then there is no interface.
     pub fn up(self) -> Result<IfIndex, Error> {
         let driver = self.stack.driver().ok_or(Error::NoRuntime)?;
-        if let Some(gateway) = self.gateway
-            && !self.config.addrs.iter().any(|net| net.contains(gateway))
-        {
-            return Err(Error::Gateway(gateway.into()));
-        }
-        if let Some(gateway) = self.gateway6
-            && !is_link_local6(gateway)
-            && !self.config.addrs6.iter().any(|net| net.contains(gateway))
-        {
-            return Err(Error::Gateway(gateway.into()));
+        let is_near = |gateway: &IpAddr| {
+            let is_link_local = matches!(gateway, IpAddr::V6(addr) if is_link_local6(*addr));
+            is_link_local || self.config.addrs.iter().any(|net| net.contains(*gateway))
+        };
+        if let Some(far) = self.gateways.iter().find(|gateway| !is_near(gateway)) {
+            return Err(Error::Gateway(*far));
         }
         let stack = self.stack;
         let mut config = self.config;
@@ -177,8 +162,7 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
         let queues = self.device.into_queues(stack)?;
         let (devices, watched) = queues.into_iter().unzip();
         let index = stack.attach_queues(devices, config)?;
-        let gateways = [self.gateway.map(IpAddr::V4), self.gateway6.map(IpAddr::V6)];
-        let up = add_default_routes(stack, index, gateways)
+        let up = add_default_routes(stack, index, &self.gateways)
             .and_then(|()| watch(stack, &*driver, index, watched));
         if up.is_err() {
             driver.forget(stack, index);
@@ -188,12 +172,8 @@ impl<D: IntoInterface> InterfaceBuilder<'_, D> {
     }
 }
 
-fn add_default_routes(
-    stack: &Stack,
-    index: IfIndex,
-    gateways: [Option<IpAddr>; 2],
-) -> Result<(), Error> {
-    for gateway in gateways.into_iter().flatten() {
+fn add_default_routes(stack: &Stack, index: IfIndex, gateways: &[IpAddr]) -> Result<(), Error> {
+    for &gateway in gateways {
         let added = stack.add_default_route(index, gateway);
         added.map_err(|_| Error::Gateway(gateway))?;
     }

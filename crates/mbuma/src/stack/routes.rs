@@ -1,16 +1,15 @@
 //! Routes that a program adds, deletes and lists.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use wire::{is_link_local6, is_martian_source, is_martian_source6};
-
-use crate::ifnet::{IfAddr, IfIndex, Ifnet};
+use crate::ifnet::{Cidr, IfAddr, IfIndex, Ifnet};
 use crate::route::{Entry, RouteAddr, RouteEntry, RouteError, RouteKind, RouteRefusal, Routes};
 use crate::stack::Stack;
 
 impl Stack {
-    /// Adds a route. The most specific route wins; among routes to the same network, that of an interface's address.
+    /// Adds a route. The most specific route wins; among routes to the same network, that of an interface's address. A
+    /// router of IPv6 may have a link-local address.
     ///
     /// ```
     /// use mbuma::{Config, RouteKind, Stack};
@@ -26,36 +25,22 @@ impl Stack {
     /// See [`RouteError`].
     #[doc(alias = "RTM_ADD")]
     pub fn add_route(&self, net: IfAddr, kind: RouteKind) -> Result<(), RouteError> {
-        let may_be_router = |gateway, ifp: &Ifnet| self.may_be_router(gateway, ifp);
-        self.add_to(&self.0.routes, net, kind, may_be_router)
-    }
-
-    /// As [`Stack::add_route`], for IPv6. A router may have a link-local address.
-    ///
-    /// # Errors
-    /// See [`RouteError`].
-    pub fn add_route6(
-        &self,
-        net: IfAddr<Ipv6Addr>,
-        kind: RouteKind<Ipv6Addr>,
-    ) -> Result<(), RouteError> {
-        if is_link_local6(net.addr) || net.addr.is_multicast() {
-            // The link-local network exists on each link; a zone distinguishes them.
-            return Err(RouteError::BadNetwork);
+        let _giant = self.0.enter_giant();
+        let len = net.prefix_len;
+        match net.addr {
+            IpAddr::V4(addr) => self.add_to(&self.0.routes, (addr, len), kind),
+            IpAddr::V6(addr) => self.add_to(&self.0.routes6, (addr, len), kind),
         }
-        let may_be_router = |gateway, ifp: &Ifnet| self.may_be_router6(gateway, ifp);
-        self.add_to(&self.0.routes6, net, kind, may_be_router)
     }
 
     fn add_to<A: RouteAddr>(
         &self,
         routes: &Routes<A>,
-        net: IfAddr<A>,
-        kind: RouteKind<A>,
-        may_be_router: impl Fn(A, &Ifnet) -> bool,
+        (addr, prefix_len): (A, u8),
+        kind: RouteKind,
     ) -> Result<(), RouteError> {
-        let _giant = self.0.enter_giant();
-        if net.prefix_len > A::BITS || A::network_of(&net) != net.addr {
+        let net = Cidr { addr, prefix_len };
+        if prefix_len > A::BITS || A::network_of(&net) != addr || addr.is_on_each_link() {
             return Err(RouteError::BadNetwork);
         }
         let (index, gateway, refusal) = match kind {
@@ -69,12 +54,11 @@ impl Stack {
         if refusal.is_none() && ifp.is_loopback() {
             return Err(RouteError::NoInterface);
         }
-        if gateway.is_some_and(|gateway| !may_be_router(gateway, &ifp)) {
-            return Err(RouteError::BadGateway);
-        }
+        let gateway = gateway.map(|gateway| router(routes, gateway, &ifp));
+        let gateway = gateway.transpose()?;
         routes.set(Entry {
             net,
-            src: A::source_for(&ifp, gateway.unwrap_or(net.addr)),
+            src: A::source_for(&ifp, gateway.unwrap_or(addr)),
             ifp: Arc::clone(&ifp),
             gateway,
             local: false,
@@ -93,29 +77,20 @@ impl Stack {
     #[doc(alias = "RTM_DELETE")]
     pub fn delete_route(&self, net: IfAddr) -> Result<(), RouteError> {
         let _giant = self.0.enter_giant();
-        self.0.routes.unset(net)
+        let prefix_len = net.prefix_len;
+        match net.addr {
+            IpAddr::V4(addr) => self.0.routes.unset(Cidr { addr, prefix_len }),
+            IpAddr::V6(addr) => self.0.routes6.unset(Cidr { addr, prefix_len }),
+        }
     }
 
-    /// Every route, longest prefix first.
+    /// Every route: those of IPv4, then those of IPv6, each longest prefix first.
     #[doc(alias = "netstat -r")]
     pub fn routes(&self) -> Vec<RouteEntry> {
         let _giant = self.0.enter_giant();
-        self.0.routes.list()
-    }
-
-    /// As [`Stack::delete_route`], for IPv6.
-    ///
-    /// # Errors
-    /// [`RouteError::NotFound`].
-    pub fn delete_route6(&self, net: IfAddr<Ipv6Addr>) -> Result<(), RouteError> {
-        let _giant = self.0.enter_giant();
-        self.0.routes6.unset(net)
-    }
-
-    /// Every route of IPv6, longest prefix first.
-    pub fn routes6(&self) -> Vec<RouteEntry<Ipv6Addr>> {
-        let _giant = self.0.enter_giant();
-        self.0.routes6.list()
+        let mut all = self.0.routes.list();
+        all.extend(self.0.routes6.list());
+        all
     }
 
     /// Adds a default route, for the gateway's version of IP, by `gateway`, which is on interface `index`. Of several
@@ -132,13 +107,8 @@ impl Stack {
         let ifp = self.0.interface(index).filter(|ifp| !ifp.is_loopback());
         let ifp = ifp.ok_or(RouteError::NoInterface)?;
         match gateway.into() {
-            IpAddr::V4(gateway) if self.may_be_router(gateway, &ifp) => {
-                self.0.routes.add_default(&ifp, gateway, false);
-            }
-            IpAddr::V6(gateway) if self.may_be_router6(gateway, &ifp) => {
-                self.0.routes6.add_default(&ifp, gateway, false);
-            }
-            _ => return Err(RouteError::BadGateway),
+            gateway @ IpAddr::V4(_) => add_default(&self.0.routes, gateway, &ifp)?,
+            gateway @ IpAddr::V6(_) => add_default(&self.0.routes6, gateway, &ifp)?,
         }
         self.forget_if_gone(&ifp);
         Ok(())
@@ -151,18 +121,19 @@ impl Stack {
             self.0.routes6.remove_interface(ifp.index);
         }
     }
+}
 
-    fn may_be_router(&self, gateway: Ipv4Addr, ifp: &Ifnet) -> bool {
-        !gateway.is_unspecified()
-            && !is_martian_source(gateway)
-            && !ifp.is_broadcast(gateway)
-            && !self.0.routes.is_local(gateway)
-    }
+fn add_default<A: RouteAddr>(
+    routes: &Routes<A>,
+    gateway: IpAddr,
+    ifp: &Arc<Ifnet>,
+) -> Result<(), RouteError> {
+    routes.add_default(ifp, router(routes, gateway, ifp)?, false);
+    Ok(())
+}
 
-    fn may_be_router6(&self, gateway: Ipv6Addr, ifp: &Ifnet) -> bool {
-        !gateway.is_unspecified()
-            && !is_martian_source6(gateway)
-            && !ifp.owns6(gateway)
-            && !self.0.routes6.is_local(gateway)
-    }
+/// The address of a router on the link of `ifp`.
+fn router<A: RouteAddr>(routes: &Routes<A>, addr: IpAddr, ifp: &Ifnet) -> Result<A, RouteError> {
+    let may_be = |addr: &A| addr.may_be_router(ifp) && !routes.is_local(*addr);
+    A::of(addr).filter(may_be).ok_or(RouteError::BadGateway)
 }

@@ -4,7 +4,7 @@
 
 #![allow(dead_code, unreachable_pub)] // each test binary uses its part
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +42,8 @@ pub struct Setup {
     pub pattern: Option<Pattern>,
     /// The peer's Ethernet address is known from the start.
     pub introduced: bool,
-    pub addrs6: Vec<IfAddr<Ipv6Addr>>,
+    /// Addresses beside [`US`].
+    pub addrs: Vec<IfAddr>,
     pub autoconf: Option<Autoconf>,
     pub tune: fn(&mut Config),
 }
@@ -55,7 +56,7 @@ impl Default for Setup {
             route_localnet: false,
             pattern: None,
             introduced: true,
-            addrs6: Vec::new(),
+            addrs: Vec::new(),
             autoconf: None,
             tune: |_| {},
         }
@@ -115,11 +116,7 @@ impl Lab {
         };
         let config = IfConfig {
             mac: Some(OUR_MAC),
-            addrs: vec![IfAddr {
-                addr: US,
-                prefix_len: 24,
-            }],
-            addrs6: setup.addrs6,
+            addrs: [vec![IfAddr::new(US, 24)], setup.addrs].concat(),
             autoconf: setup.autoconf,
             accept_any: setup.accept_any,
             route_localnet: setup.route_localnet,

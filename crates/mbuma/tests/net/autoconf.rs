@@ -16,9 +16,9 @@ use wire::{
 const ROUTER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 5, 1]);
 const PREFIX: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 0);
 
-fn host(addrs6: Vec<IfAddr<Ipv6Addr>>) -> Lab {
+fn host(addrs: Vec<IfAddr>) -> Lab {
     Lab::new(Setup {
-        addrs6,
+        addrs,
         autoconf: Some(Autoconf {
             secret: [7; 16],
             ..Autoconf::default()
@@ -27,11 +27,8 @@ fn host(addrs6: Vec<IfAddr<Ipv6Addr>>) -> Lab {
     })
 }
 
-fn given() -> Vec<IfAddr<Ipv6Addr>> {
-    vec![IfAddr {
-        addr: US6,
-        prefix_len: 64,
-    }]
+fn given() -> Vec<IfAddr> {
+    vec![IfAddr::new(US6, 64)]
 }
 
 /// The frames of IPv6 that the stack sends within this time.
@@ -65,7 +62,7 @@ fn probed(seen: &[Seen6]) -> Vec<Ipv6Addr> {
 
 /// Whether there is a default route.
 fn has_default(lab: &Lab) -> bool {
-    let routes = lab.stack.routes6();
+    let routes = lab.stack.routes();
     routes.iter().any(|route| route.net.prefix_len == 0)
 }
 
@@ -128,7 +125,7 @@ fn s7_new_connections_begin_from_a_temporary_address_unless_told_otherwise() {
         let mut policy = TemporaryPolicy::default();
         policy.prefer = prefer;
         let lab = Lab::new(Setup {
-            addrs6: Vec::new(),
+            addrs: Vec::new(),
             autoconf: Some(Autoconf {
                 dad_transmits: 0,
                 secret: [7; 16],
@@ -172,7 +169,7 @@ fn a2_an_optimistic_address_is_used_while_it_is_probed_for() {
         ..Autoconf::default()
     };
     let lab = Lab::new(Setup {
-        addrs6: Vec::new(),
+        addrs: Vec::new(),
         autoconf: Some(autoconf),
         ..Setup::default()
     });
@@ -215,7 +212,7 @@ fn a2_an_optimistic_address_is_used_while_it_is_probed_for() {
     drop(lab);
     // Another station has it.
     let lab = Lab::new(Setup {
-        addrs6: Vec::new(),
+        addrs: Vec::new(),
         autoconf: Some(autoconf),
         ..Setup::default()
     });
@@ -242,12 +239,9 @@ fn s5_5_the_source_is_of_a_prefix_that_the_next_hop_advertises() {
     }
     after(&lab, 3000);
     for (mac, prefix) in [(ROUTER_MAC, PREFIX), (other_mac, other_prefix)] {
-        let to = IfAddr {
-            addr: far,
-            prefix_len: 128,
-        };
-        let way = RouteKind::Gateway(lab.iface, link_local_of(mac));
-        lab.stack.add_route6(to, way).unwrap();
+        let to = IfAddr::new(far, 128);
+        let way = RouteKind::Gateway(lab.iface, link_local_of(mac).into());
+        lab.stack.add_route(to, way).unwrap();
         let anywhere = at6(Ipv6Addr::UNSPECIFIED, 0);
         let stream = lab.stack.tcp_connect(anywhere, at6(far, 80)).unwrap();
         let syn = parse6(&lab.frame());
@@ -256,7 +250,7 @@ fn s5_5_the_source_is_of_a_prefix_that_the_next_hop_advertises() {
         stream.abort();
         drop(stream);
         drop(lab.frames());
-        lab.stack.delete_route6(to).unwrap();
+        lab.stack.delete_route(to).unwrap();
     }
 }
 
@@ -307,16 +301,16 @@ fn a3_an_address_that_another_station_has_or_probes_for_is_not_taken() {
 fn a3_a_host_whose_address_of_the_link_is_taken_forgets_its_routers() {
     // Breaks if addresses, routes or neighbours that a host learnt stay where IPv6 is off (RFC 4862 section 5.4.5).
     let lab = host(given());
-    let before = lab.stack.routes6().len();
+    let before = lab.stack.routes().len();
     lab.give(&advert(1800, 100, 1000));
-    assert_eq!(lab.stack.routes6().len(), before + 2);
+    assert_eq!(lab.stack.routes().len(), before + 2);
     let own = link_local_of(OUR_MAC);
     let answer = NeighborMessage::advert(own, PEER_MAC, CLAIM);
     lab.give(&nd_frame(PEER6, ALL_NODES, &answer));
-    assert_eq!(lab.stack.routes6().len(), before);
+    assert_eq!(lab.stack.routes().len(), before);
     lab.give(&advert(1800, 100, 1000));
     assert!(after(&lab, 10_000).is_empty());
-    assert_eq!(lab.stack.routes6().len(), before);
+    assert_eq!(lab.stack.routes().len(), before);
     assert_eq!(lab.stack.addresses(lab.iface).len(), 1, "IPv4's alone");
 }
 
@@ -326,21 +320,21 @@ fn routes_of_the_program_outlive_those_of_routers() {
     // or goes before it.
     let lab = host(Vec::new());
     after(&lab, 5000);
-    let by_program = RouteKind::Gateway(lab.iface, link_local_of(PEER_MAC));
+    let by_program = RouteKind::Gateway(lab.iface, link_local_of(PEER_MAC).into());
     let [net, default] = ["2001:db8:0:1::/64", "::/0"].map(|net| net.parse().unwrap());
-    let kind = |net: IfAddr<Ipv6Addr>| {
-        let routes = lab.stack.routes6();
+    let kind = |net: IfAddr| {
+        let routes = lab.stack.routes();
         let found = routes.iter().filter(|route| route.net == net);
         found.map(|route| route.kind).collect::<Vec<_>>()
     };
     lab.give(&advert(1800, 100, 1000));
     let [link, router] = [
         RouteKind::Link(lab.iface),
-        RouteKind::Gateway(lab.iface, router()),
+        RouteKind::Gateway(lab.iface, router().into()),
     ];
     assert_eq!((kind(net), kind(default)), (vec![link], vec![router]));
-    lab.stack.add_route6(net, by_program).unwrap();
-    lab.stack.add_route6(default, by_program).unwrap();
+    lab.stack.add_route(net, by_program).unwrap();
+    lab.stack.add_route(default, by_program).unwrap();
     lab.stack
         .add_default_route(lab.iface, crate::autoconf::router())
         .unwrap();
@@ -351,7 +345,7 @@ fn routes_of_the_program_outlive_those_of_routers() {
         (kind(net), kind(default)),
         (vec![by_program], vec![by_program, router])
     );
-    lab.stack.delete_route6(net).unwrap();
+    lab.stack.delete_route(net).unwrap();
     after(&lab, 3000);
 }
 
@@ -360,7 +354,7 @@ fn r5_a_router_believes_no_other_router_and_says_that_it_is_one() {
     // Breaks if a stack that forwards takes routes from advertisements, or its neighbours do not learn that it does.
     let lab = host(given());
     after(&lab, 5000);
-    let before = lab.stack.routes6().len();
+    let before = lab.stack.routes().len();
     let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
     let is_router = || {
         lab.give(&nd_frame(PEER6, solicited_node(US6), &question));
@@ -368,13 +362,10 @@ fn r5_a_router_believes_no_other_router_and_says_that_it_is_one() {
     };
     lab.stack.set_forwarding(true);
     lab.give(&advert(1800, 100, 1000));
-    assert_eq!((lab.stack.routes6().len(), is_router()), (before, true));
+    assert_eq!((lab.stack.routes().len(), is_router()), (before, true));
     lab.stack.set_forwarding(false);
     lab.give(&advert(1800, 100, 1000));
-    assert_eq!(
-        (lab.stack.routes6().len(), is_router()),
-        (before + 2, false)
-    );
+    assert_eq!((lab.stack.routes().len(), is_router()), (before + 2, false));
 }
 
 #[test]
@@ -442,15 +433,18 @@ fn r_routers_are_asked_for_and_believed() {
     let learnt = probed(&after(&lab, 1000))[0];
     after(&lab, 1100);
     assert!(has(&lab, learnt));
-    let routes = lab.stack.routes6();
+    let routes = lab.stack.routes();
     let kind = |net: &str| {
-        let net: IfAddr<Ipv6Addr> = net.parse().unwrap();
+        let net: IfAddr = net.parse().unwrap();
         routes
             .iter()
             .find(|route| route.net == net)
             .map(|route| route.kind)
     };
-    assert_eq!(kind("::/0"), Some(RouteKind::Gateway(lab.iface, router())));
+    assert_eq!(
+        kind("::/0"),
+        Some(RouteKind::Gateway(lab.iface, router().into()))
+    );
     assert_eq!(kind("2001:db8:0:1::/64"), Some(RouteKind::Link(lab.iface)));
     // Its Ethernet address came with the advertisement.
     let far = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 1);
@@ -472,7 +466,7 @@ fn r_routers_are_told_of_a_new_address() {
     // told an address before it may be used, or twice; or if an older entry is overridden.
     for optimistic in [false, true] {
         let lab = Lab::new(Setup {
-            addrs6: Vec::new(),
+            addrs: Vec::new(),
             autoconf: Some(Autoconf {
                 optimistic,
                 secret: [7; 16],
@@ -583,7 +577,7 @@ fn n9_a_router_that_becomes_a_host_gets_no_packets() {
     after(&lab, 5000);
     lab.give(&advert(1800, 5000, 5000));
     let has_router = || {
-        let routes = lab.stack.routes6();
+        let routes = lab.stack.routes();
         routes.iter().any(|route| route.net.prefix_len == 0)
     };
     let says = |mac, overrides| {
@@ -642,6 +636,7 @@ fn r5_an_interface_whose_device_failed_learns_no_routes() {
     let before = stack.stats().received;
     stack.input(lab.iface, advert);
     assert_eq!(stack.stats().received, before + 1);
-    let left = stack.routes6();
-    assert!(left.iter().all(|route| route.local), "{left:?}");
+    let left = stack.routes();
+    let mut left6 = left.iter().filter(|route| route.net.addr.is_ipv6());
+    assert!(left6.all(|route| route.local), "{left:?}");
 }

@@ -177,10 +177,7 @@ fn n3_each_interface_believes_answers_for_a_time_of_its_own() {
     let mut times = Vec::new();
     for tune in seeds {
         let lab = Lab::new(Setup {
-            addrs6: vec![IfAddr {
-                addr: US6,
-                prefix_len: 64,
-            }],
+            addrs: vec![IfAddr::new(US6, 64)],
             tune,
             ..Setup::default()
         });

@@ -34,15 +34,11 @@ impl Router {
             ..Setup::default()
         });
         let (ours, far) = Pipe::pair(caps);
-        let addr = IfAddr {
-            addr: FAR_US,
-            prefix_len: 24,
-        };
+        let addr = IfAddr::new(FAR_US, 24);
         let config = IfConfig {
             name: "pipe1".into(),
             mac: Some(OUR_MAC),
             addrs: vec![addr],
-            addrs6: Vec::new(),
             autoconf: None,
             accept_any: false,
             route_localnet: false,
@@ -168,10 +164,7 @@ fn an_absent_host_is_reported() {
 #[test]
 fn a_sender_without_a_route_gets_an_error_where_one_is_allowed() {
     let router = Router::plain();
-    let net = |third| IfAddr {
-        addr: Ipv4Addr::new(198, 51, third, 0),
-        prefix_len: 24,
-    };
+    let net = |third| IfAddr::new(Ipv4Addr::new(198, 51, third, 0), 24);
     let stack = &router.lab.stack;
     stack.add_route(net(2), RouteKind::Reject).unwrap();
     stack.add_route(net(3), RouteKind::Blackhole).unwrap();
@@ -193,7 +186,7 @@ fn a_sender_without_a_route_gets_an_error_where_one_is_allowed() {
     assert_eq!(router.error().0, unreachable(Unreachable::AdminProhibited));
     assert_eq!(router.lab.dropped(DropReason::ForwardProhibited), 1);
     // Behind another router.
-    let gateway = RouteKind::Gateway(router.iface, FAR);
+    let gateway = RouteKind::Gateway(router.iface, FAR.into());
     stack.add_route(net(1), gateway).unwrap();
     give(1);
     let frames = router.far_frames();

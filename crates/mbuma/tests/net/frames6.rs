@@ -15,10 +15,7 @@ pub(crate) const ALL_NODES: Ipv6Addr = wire::ALL_NODES;
 
 pub(crate) fn lab() -> Lab {
     Lab::new(Setup {
-        addrs6: vec![IfAddr {
-            addr: US6,
-            prefix_len: 64,
-        }],
+        addrs: vec![IfAddr::new(US6, 64)],
         ..Setup::default()
     })
 }

@@ -200,10 +200,7 @@ fn attack(lab: Lab, seed: u64) {
 
 fn with_address() -> Setup {
     Setup {
-        addrs6: vec![IfAddr {
-            addr: US6,
-            prefix_len: 64,
-        }],
+        addrs: vec![IfAddr::new(US6, 64)],
         ..Setup::default()
     }
 }

@@ -49,10 +49,7 @@ fn broadcast_and_damaged_pings_get_no_answer() {
 fn pings_get_no_answer_if_the_stack_is_told_so() {
     let lab = Lab::new(Setup {
         accept_any: true,
-        addrs6: vec![IfAddr {
-            addr: US6,
-            prefix_len: 64,
-        }],
+        addrs: vec![IfAddr::new(US6, 64)],
         tune: |config| config.echo_replies = false,
         ..Setup::default()
     });

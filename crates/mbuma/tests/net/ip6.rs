@@ -173,10 +173,7 @@ fn h3_the_bytes_of_headers_are_bounded() {
     // Breaks if a packet whose headers are longer than a host must look at costs more work than others.
     let lab = Lab::new(Setup {
         caps: Capabilities::plain(9000),
-        addrs6: vec![IfAddr {
-            addr: US6,
-            prefix_len: 64,
-        }],
+        addrs: vec![IfAddr::new(US6, 64)],
         ..Setup::default()
     });
     introduce6(&lab);

@@ -10,7 +10,7 @@ use mbuf::Mbufq;
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Capabilities, Device};
 use mbuma::socket::{GroupError, SendError};
-use mbuma::{DropReason, IfAddr, IfConfig, IfIndex, UdpSocket};
+use mbuma::{DropReason, IfConfig, IfIndex, UdpSocket};
 use wire::{ALL_NODES, ALL_SYSTEMS, IpProto, link_local_of};
 
 const PORT: u16 = 5004;
@@ -197,13 +197,9 @@ fn datagrams_to_groups_leave_by_the_chosen_interface() {
     for version in [0, 1] {
         let (lab, group, us) = (lab(), GROUPS[version], OURS[version]);
         let (ours, peer) = Pipe::pair(Capabilities::plain(1500));
-        let config = IfConfig {
-            addrs6: vec![IfAddr {
-                addr: Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 2),
-                prefix_len: 64,
-            }],
-            ..IfConfig::new("pipe1").with_addr(Ipv4Addr::new(10, 0, 3, 2), 24)
-        };
+        let config = IfConfig::new("pipe1")
+            .with_addr(Ipv4Addr::new(10, 0, 3, 2), 24)
+            .with_addr(Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 2), 64);
         let second = lab.stack.attach(Arc::new(ours), config).unwrap();
         let by = || (sent_by(&lab.peer), sent_by(&peer));
         let from = |addr| vec![(addr, group, 1)];

@@ -112,7 +112,7 @@ fn r10_and_r12_a_stack_with_given_addresses_asks_and_believes_no_station() {
     let lab = lab();
     assert!(lab.frames().is_empty());
     introduce6(&lab);
-    let before = lab.stack.routes6().len();
+    let before = lab.stack.routes().len();
     let guest = link_local_of(PEER_MAC);
     let of = |kind| Icmp6Message::Other {
         kind,
@@ -122,7 +122,7 @@ fn r10_and_r12_a_stack_with_given_addresses_asks_and_believes_no_station() {
     lab.give(&icmp6_frame(guest, ALL_NODES, 255, of(134), &[0; 8]));
     let redirect = [guest.octets(), [0x20; 16]].concat();
     lab.give(&icmp6_frame(guest, US6, 255, of(137), &redirect));
-    assert_eq!(lab.stack.routes6().len(), before);
+    assert_eq!(lab.stack.routes().len(), before);
     assert!(lab.frames().is_empty());
 }
 
@@ -321,10 +321,7 @@ fn n12_an_address_that_moved_is_announced_to_all() {
 fn n13_an_address_alone_says_nothing_of_its_neighbours() {
     // Breaks if a station is looked for on the link because its address is like ours (RFC 5942).
     let lab = Lab::new(Setup {
-        addrs6: vec![IfAddr {
-            addr: US6,
-            prefix_len: 128,
-        }],
+        addrs: vec![IfAddr::new(US6, 128)],
         ..Setup::default()
     });
     let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
@@ -374,12 +371,9 @@ fn s5_the_source_is_an_address_of_the_interface_that_it_leaves_by() {
     let second = lab.stack.attach(Arc::new(ours), config).unwrap();
     // By label and prefix the first interface's is better.
     let addr = Ipv6Addr::new(0xfd00, 0, 0, 1, 0, 0, 0, 5);
-    let net = IfAddr {
-        addr,
-        prefix_len: 128,
-    };
+    let net = IfAddr::new(addr, 128);
     let route = RouteKind::Link(second);
-    lab.stack.add_route6(net, route).unwrap();
+    lab.stack.add_route(net, route).unwrap();
     let anywhere = at6(Ipv6Addr::UNSPECIFIED, 0);
     let stream = lab.stack.tcp_connect(anywhere, at6(addr, 80)).unwrap();
     assert_eq!(stream.local_addr().ip(), own);
@@ -394,13 +388,12 @@ fn s6_a_program_can_change_the_policy_table() {
     // Breaks if the table is fixed (RFC 6724 section 2.1), an interface or a socket does not hear of a change, or the
     // order of a peer's addresses does not follow it.
     let [other, far] = [9, 1].map(|n| Ipv6Addr::new(0x2001, 0xdb8, n, 0, 0, 0, 0, 1));
-    let net = |addr, prefix_len| IfAddr { addr, prefix_len };
     let lab = Lab::new(Setup {
-        addrs6: vec![net(US6, 64), net(other, 64)],
+        addrs: vec![IfAddr::new(US6, 64), IfAddr::new(other, 64)],
         ..Setup::default()
     });
     let route = RouteKind::Link(lab.iface);
-    lab.stack.add_route6(net(far, 128), route).unwrap();
+    lab.stack.add_route(IfAddr::new(far, 128), route).unwrap();
     let source = || {
         let connect = lab
             .stack

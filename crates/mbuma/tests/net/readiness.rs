@@ -250,13 +250,16 @@ fn addresses_are_text_too() {
         assert_eq!(listener.accept().unwrap().peer_addr(), client.local_addr());
     }
     let net: IfAddr = "192.0.2.2/24".parse().unwrap();
-    assert_eq!(
-        (net.addr, net.prefix_len),
-        (Ipv4Addr::new(192, 0, 2, 2), 24)
-    );
-    let net: IfAddr<Ipv6Addr> = "2001:db8::2/64".parse().unwrap();
-    assert_eq!(net.prefix_len, 64);
-    for wrong in ["192.0.2.2", "192.0.2.2/33", "host/24", "2001:db8::/64", "/"] {
+    assert_eq!(net, IfAddr::new([192, 0, 2, 2], 24));
+    let net: IfAddr = "2001:db8::2/128".parse().unwrap();
+    assert!(net.addr.is_ipv6() && net.prefix_len == 128);
+    for wrong in [
+        "192.0.2.2",
+        "192.0.2.2/33",
+        "host/24",
+        "2001:db8::/129",
+        "/",
+    ] {
         assert!(wrong.parse::<IfAddr>().is_err(), "{wrong}");
         assert!(stack.listen(wrong).is_err(), "{wrong}");
     }

@@ -12,10 +12,7 @@ fn the_receive_buffer_has_the_size_that_was_set() {
     // look takes a datagram.
     for host in HOSTS {
         let lab = Lab::new(Setup {
-            addrs6: vec![IfAddr {
-                addr: US6,
-                prefix_len: 64,
-            }],
+            addrs: vec![IfAddr::new(US6, 64)],
             tune: |c| c.udp_queue_max = 2,
             ..Setup::default()
         });

@@ -30,10 +30,7 @@ impl Router6 {
     fn new(mtu: u16) -> Self {
         let lab = Lab::new(Setup {
             caps: Capabilities::plain(9000),
-            addrs6: vec![IfAddr {
-                addr: US6,
-                prefix_len: 64,
-            }],
+            addrs: vec![IfAddr::new(US6, 64)],
             tune: |config| config.forwarding = true,
             ..Setup::default()
         });
@@ -210,16 +207,13 @@ fn i3_and_r3_each_kind_of_route_has_its_error() {
         (Some(RouteKind::Blackhole), None),
     ];
     for (n, (kind, told)) in (0..).zip(kinds) {
-        let to = IfAddr {
-            addr: net(n),
-            prefix_len: 64,
-        };
+        let to = IfAddr::new(net(n), 64);
         if let Some(kind) = kind {
-            router.lab.stack.add_route6(to, kind).expect("a new one");
-            let listed = router.lab.stack.routes6();
+            router.lab.stack.add_route(to, kind).expect("a new one");
+            let listed = router.lab.stack.routes();
             assert!(listed.iter().any(|r| r.net == to && r.kind == kind));
         }
-        router.give(Ipv6Addr::from_bits(to.addr.to_bits() | 7), 64, 100);
+        router.give(Ipv6Addr::from_bits(net(n).to_bits() | 7), 64, 100);
         match told {
             Some(why) => assert_eq!(router.error(), Icmp6Message::DestUnreachable(why)),
             None => assert!(router.lab.frames().is_empty()),
@@ -318,12 +312,9 @@ fn r4_a_neighbour_is_told_of_the_better_first_hop() {
     );
     let other = link_local_of(other_mac);
     let behind = Ipv6Addr::from_bits(network.to_bits() | 5);
-    let route = RouteKind::Gateway(router.lab.iface, other);
-    let to = IfAddr {
-        addr: network,
-        prefix_len: 64,
-    };
-    router.lab.stack.add_route6(to, route).expect("a new one");
+    let route = RouteKind::Gateway(router.lab.iface, other.into());
+    let to = IfAddr::new(network, 64);
+    router.lab.stack.add_route(to, route).expect("a new one");
     let near = Ipv6Addr::from_bits(US6.to_bits() ^ 0x70);
     for (addr, mac) in [(other, other_mac), (near, other_mac)] {
         let question = NeighborMessage::solicit(US6, Some(mac), None);

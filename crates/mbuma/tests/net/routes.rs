@@ -7,10 +7,7 @@ use mbuma::{DropReason, IfAddr, IfIndex, RouteError, RouteKind};
 use wire::{IpProto, Ipv4Fields, pseudo_header_v4};
 
 fn net4(addr: [u8; 4], prefix_len: u8) -> IfAddr {
-    IfAddr {
-        addr: addr.into(),
-        prefix_len,
-    }
+    IfAddr::new(addr, prefix_len)
 }
 
 /// Breaks if a packet does not take the most precise route that there is now.
@@ -28,7 +25,7 @@ fn the_most_precise_route() {
     let one = net4([198, 51, 100, 7], 32);
     stack.add_route(all, RouteKind::Blackhole).unwrap();
     assert!(!sent(), "the sender hears of it here");
-    let gateway = RouteKind::Gateway(lab.iface, PEER);
+    let gateway = RouteKind::Gateway(lab.iface, PEER.into());
     stack.add_route(some, gateway).unwrap();
     assert!(sent() && parse(&lab.frame()).ether.dst == PEER_MAC);
     stack.add_route(one, RouteKind::Reject).unwrap();
@@ -49,7 +46,10 @@ fn the_most_precise_route() {
 /// those for it taken in.
 #[test]
 fn a_route_to_a_host_leaves_its_address_to_it() {
-    for kind in [|iface| RouteKind::Gateway(iface, PEER), RouteKind::Link] {
+    for kind in [
+        |iface| RouteKind::Gateway(iface, PEER.into()),
+        RouteKind::Link,
+    ] {
         let lab = Lab::plain();
         let one = net4(FOREIGN.octets(), 32);
         lab.stack.add_route(one, kind(lab.iface)).unwrap();
@@ -80,7 +80,7 @@ fn a_neighbours_loopback() {
             route_localnet,
             ..Setup::default()
         });
-        let link = RouteKind::Gateway(lab.iface, PEER);
+        let link = RouteKind::Gateway(lab.iface, PEER.into());
         lab.stack.add_route(net4(HOME.octets(), 32), link).unwrap();
         let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
         let sent = socket.send_from(lab.chain(b"hello"), at(US, 7), at(HOME, 9));
@@ -115,7 +115,7 @@ fn the_list_of_routes_is_complete_and_true() {
     let lab = Lab::plain();
     let stack = &lab.stack;
     let net = net4([198, 51, 100, 0], 24);
-    let gateway = RouteKind::Gateway(lab.iface, PEER);
+    let gateway = RouteKind::Gateway(lab.iface, PEER.into());
     stack.add_route(net, gateway).unwrap();
     stack.add_default_route(lab.iface, PEER).unwrap();
     let shown: Vec<_> = stack
@@ -125,10 +125,7 @@ fn the_list_of_routes_is_complete_and_true() {
         .collect();
     let link = RouteKind::Link(lab.iface);
     let lo = RouteKind::Link(IfIndex::LOOPBACK);
-    let own = IfAddr {
-        addr: US,
-        prefix_len: 32,
-    };
+    let own = IfAddr::new(US, 32);
     let expected = [
         (own, link, true, true),
         (net4([127, 0, 0, 1], 32), lo, true, true),
@@ -136,10 +133,11 @@ fn the_list_of_routes_is_complete_and_true() {
         (net, gateway, false, false),
         (net4([127, 0, 0, 0], 8), lo, true, true),
         (net4([0, 0, 0, 0], 0), gateway, false, false),
+        (IfAddr::new(Ipv6Addr::LOCALHOST, 128), lo, true, true),
     ];
     assert_eq!(shown, expected);
     stack.detach(lab.iface);
-    assert_eq!(stack.routes().len(), 2, "what is left is the loopback's");
+    assert_eq!(stack.routes().len(), 3, "what is left is the loopback's");
 }
 
 /// Breaks if the stack accepts a route that can't work, or deletes one that belongs to an address.
@@ -166,13 +164,19 @@ fn impossible_routes_are_refused_and_those_of_addresses_stay() {
         Ipv4Addr::new(10, 0, 2, 255),
         Ipv4Addr::new(224, 0, 0, 1),
     ] {
-        let kind = RouteKind::Gateway(lab.iface, gateway);
+        let kind = RouteKind::Gateway(lab.iface, gateway.into());
         assert_eq!(add(net, kind), Err(RouteError::BadGateway), "{gateway}");
         let added = stack.add_default_route(lab.iface, gateway);
         assert_eq!(added, Err(RouteError::BadGateway), "{gateway}");
     }
     let added = stack.add_default_route(lab.iface, Ipv6Addr::LOCALHOST);
     assert_eq!(added, Err(RouteError::BadGateway));
+    let other_version = RouteKind::Gateway(lab.iface, "fe80::1".parse().unwrap());
+    assert_eq!(add(net, other_version), Err(RouteError::BadGateway));
+    for on_each_link in ["fe80::/64", "ff02::/16"] {
+        let added = add(on_each_link.parse().unwrap(), link);
+        assert_eq!(added, Err(RouteError::BadNetwork), "{on_each_link}");
+    }
     let added = stack.add_default_route(IfIndex::LOOPBACK, PEER);
     assert_eq!(added, Err(RouteError::NoInterface));
     let lo = RouteKind::Link(IfIndex::LOOPBACK);

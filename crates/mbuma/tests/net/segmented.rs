@@ -24,10 +24,7 @@ fn a_device_gets_several_datagrams_as_one_packet() {
         };
         let lab = Lab::new(Setup {
             caps,
-            addrs6: vec![IfAddr {
-                addr: US6,
-                prefix_len: 64,
-            }],
+            addrs: vec![IfAddr::new(US6, 64)],
             ..Setup::default()
         });
         if v6 {

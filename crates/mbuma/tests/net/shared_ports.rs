@@ -108,10 +108,7 @@ fn a_full_queue_takes_a_datagram_from_no_other_member() {
     // Breaks if one reader that sleeps stops the others, or a packet that nothing took counts as delivered.
     for version in [0, 1] {
         let lab = Lab::new(Setup {
-            addrs6: vec![mbuma::IfAddr {
-                addr: US6,
-                prefix_len: 64,
-            }],
+            addrs: vec![mbuma::IfAddr::new(US6, 64)],
             tune: |c| c.udp_queue_max = 2,
             ..Setup::default()
         });

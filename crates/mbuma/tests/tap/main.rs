@@ -39,10 +39,7 @@ impl Driven {
         let stack = Stack::new(config).unwrap();
         let tap = Tap::from_fd(make_taps(options, 1).remove(0), options, stack.pool());
         let device = wrap(tap);
-        let addrs = vec![IfAddr {
-            addr: US,
-            prefix_len: 24,
-        }];
+        let addrs = vec![IfAddr::new(US, 24)];
         let config = IfConfig {
             addrs,
             ..IfConfig::new("tap0").with_addr(US6, 64)

@@ -547,13 +547,10 @@ fn station(
     autoconf: Option<Autoconf>,
 ) -> Station {
     let node = net.stack();
-    let addrs6 = given.map(|addr| IfAddr {
-        addr,
-        prefix_len: 64,
-    });
+    let addrs = given.map(|addr| IfAddr::new(addr, 64));
     let config = IfConfig {
         mac: Some(mac),
-        addrs6: addrs6.into_iter().collect(),
+        addrs: addrs.into_iter().collect(),
         autoconf,
         ..IfConfig::new("sim0")
     };

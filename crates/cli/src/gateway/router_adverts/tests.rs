@@ -148,13 +148,10 @@ impl Link {
         let stack = Stack::new(Config::new(Arc::clone(&shown), Random::from_seed(1)));
         let stack = stack.expect("address space");
         let (ours, guest) = Pipe::pair(Capabilities::plain(4000));
-        let addr = |addr| IfAddr {
-            addr,
-            prefix_len: 64,
-        };
+        let addr = |addr| IfAddr::new(addr, 64);
         let config = IfConfig {
             mac: Some(terms().mac),
-            addrs6: vec![addr(terms().network.0), addr(terms().router)],
+            addrs: vec![addr(terms().network.0), addr(terms().router)],
             ..IfConfig::new("tap0")
         };
         let index = stack.attach(Arc::new(ours), config).expect("an MTU");

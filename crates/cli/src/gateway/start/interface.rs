@@ -2,7 +2,7 @@
 //!
 //! Locks: none.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use kern::{Clock, Random};
@@ -44,10 +44,11 @@ fn interface(ends: &GuestEnd, opts: &NetOpts) -> IfConfig {
         (Some(_), Some(v4)) => mac_of(v4.gateway),
         _ => opts.stack_mac(),
     };
+    let v4 = ends.v4.iter().flat_map(own_addrs);
+    let v6 = ends.v6.iter().flat_map(own_addrs6);
     IfConfig {
         mac: Some(mac),
-        addrs: ends.v4.iter().flat_map(own_addrs).collect(),
-        addrs6: ends.v6.iter().flat_map(own_addrs6).collect(),
+        addrs: v4.chain(v6).collect(),
         accept_any: alone.is_none(),
         route_localnet: alone.is_none(),
         ..IfConfig::new(ends.ifname.clone())
@@ -67,23 +68,17 @@ fn own_addrs(v4: &Addressing) -> Vec<IfAddr> {
     let prefix_len = v4.link_prefix_len();
     // An address for names may be outside of the network.
     let inside = |addr| wire::is_same_subnet(addr, v4.gateway, prefix_len);
-    let own = |addr| IfAddr {
-        addr,
-        prefix_len: if inside(addr) { prefix_len } else { 32 },
-    };
+    let own = |addr| IfAddr::new(addr, if inside(addr) { prefix_len } else { 32 });
     addrs.into_iter().map(own).collect()
 }
 
 /// The stack's addresses of IPv6, the one of the link among them.
-fn own_addrs6(v6: &Addressing6) -> Vec<IfAddr<Ipv6Addr>> {
+fn own_addrs6(v6: &Addressing6) -> Vec<IfAddr> {
     let all = [Some(v6.link_gateway), Some(v6.gateway), v6.dns];
     let mut addrs: Vec<_> = all.into_iter().flatten().collect();
     addrs.dedup();
     let on_link = |addr| v6.contains(addr) || addr == v6.link_gateway;
-    let own = |addr| IfAddr {
-        addr,
-        prefix_len: if on_link(addr) { v6.prefix_len } else { 128 },
-    };
+    let own = |addr| IfAddr::new(addr, if on_link(addr) { v6.prefix_len } else { 128 });
     addrs.into_iter().map(own).collect()
 }
 
@@ -112,11 +107,8 @@ pub(super) fn add_routes(
         add_routes4(stack, index, v4, opts, fixed.loopback)?;
     }
     if let Some(v6) = fixed.guest.v6.filter(|v6| v6.routed) {
-        let guest = IfAddr {
-            addr: v6.guest,
-            prefix_len: 128,
-        };
-        let added = stack.add_route6(guest, RouteKind::Link(index));
+        let guest = IfAddr::new(v6.guest, 128);
+        let added = stack.add_route(guest, RouteKind::Link(index));
         added.map_err(|e| Error::stack("adding a route to the guest", e))?;
     }
     Ok(())
@@ -131,19 +123,13 @@ fn add_routes4(
     loopback: bool,
 ) -> Result<(), Error> {
     if v4.routed {
-        let guest = IfAddr {
-            addr: v4.guest,
-            prefix_len: 32,
-        };
+        let guest = IfAddr::new(v4.guest, 32);
         let added = stack.add_route(guest, RouteKind::Link(index));
         added.map_err(|e| Error::stack("adding a route to the guest", e))?;
     }
     if let Some(gateway) = outside(v4, opts) {
-        let anywhere = IfAddr {
-            addr: Ipv4Addr::UNSPECIFIED,
-            prefix_len: 0,
-        };
-        let added = stack.add_route(anywhere, RouteKind::Gateway(index, gateway));
+        let anywhere = IfAddr::new(Ipv4Addr::UNSPECIFIED, 0);
+        let added = stack.add_route(anywhere, RouteKind::Gateway(index, gateway.into()));
         added.map_err(|e| Error::stack("adding the default route", e))?;
     }
     match loopback {
@@ -162,11 +148,8 @@ fn outside(v4: &Addressing, opts: &NetOpts) -> Option<Ipv4Addr> {
 
 /// Adds the route to the guest's 127.0.0.1 by the guest's address.
 fn reach_loopback(stack: &Stack, index: IfIndex, v4: &Addressing) -> Result<(), Error> {
-    let loopback = IfAddr {
-        addr: Ipv4Addr::LOCALHOST,
-        prefix_len: 32,
-    };
-    let via = RouteKind::Gateway(index, v4.guest);
+    let loopback = IfAddr::new(Ipv4Addr::LOCALHOST, 32);
+    let via = RouteKind::Gateway(index, v4.guest.into());
     let added = stack.add_route(loopback, via);
     added.map_err(|e| Error::stack("adding a route to the guest's loopback", e))
 }

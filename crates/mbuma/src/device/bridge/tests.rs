@@ -8,7 +8,7 @@ use super::*;
 use crate::device::Capabilities;
 use crate::device::epair::{EpairConfig, EpairEnd, Input};
 use crate::device::memory::Pipe;
-use crate::{Config, IfAddr, IfConfig, Stack};
+use crate::{Config, IfConfig, Stack};
 
 const ALL: Budget = Budget {
     frames: usize::MAX,
@@ -355,14 +355,7 @@ fn jail(clock: &Arc<VirtualClock>, seed: u64) -> Stack {
 }
 
 fn config(net: u8, host: u8) -> IfConfig {
-    let addr = IfAddr {
-        addr: Ipv4Addr::new(10, 0, net, host),
-        prefix_len: 24,
-    };
-    IfConfig {
-        addrs: vec![addr],
-        ..IfConfig::new(format!("epair{net}"))
-    }
+    IfConfig::new(format!("epair{net}")).with_addr(Ipv4Addr::new(10, 0, net, host), 24)
 }
 
 /// Breaks if stacks on one bridge, or on two with a router between, do not reach each other, if a

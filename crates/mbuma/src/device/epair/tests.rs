@@ -8,7 +8,7 @@ use mbuf::{Csum, Live, MbufPool, Packet, PoolConfig};
 
 use super::*;
 use crate::device::{Budget, Capabilities, Device};
-use crate::{Config, DropReason, IfAddr, StackStats, TcpStream};
+use crate::{Config, DropReason, StackStats, TcpStream};
 use crate::{IfConfig, Stack};
 
 const ALL: Budget = Budget {
@@ -64,14 +64,7 @@ fn addr(host: u8) -> Ipv4Addr {
 }
 
 fn config(host: u8) -> IfConfig {
-    let addr = IfAddr {
-        addr: addr(host),
-        prefix_len: 24,
-    };
-    IfConfig {
-        addrs: vec![addr],
-        ..IfConfig::new("epair0")
-    }
+    IfConfig::new("epair0").with_addr(addr(host), 24)
 }
 
 fn dropped(stats: &StackStats, reason: DropReason) -> u64 {

@@ -4,7 +4,7 @@ use super::*;
 use crate::config::Config;
 use crate::device::Capabilities;
 use crate::device::memory::Pipe;
-use crate::ifnet::{IfAddr, IfConfig};
+use crate::ifnet::IfConfig;
 use crate::neighbour::ENTRIES_MAX;
 use crate::stack::Stack;
 use kern::{Random, Time, VirtualClock};
@@ -24,13 +24,7 @@ impl Bench {
         let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
         let stack = Stack::new(Config::new(clock.clone(), Random::from_seed(1))).unwrap();
         let (ours, peer) = Pipe::pair(Capabilities::plain(1500));
-        let config = IfConfig {
-            addrs: vec![IfAddr {
-                addr: US,
-                prefix_len: 8,
-            }],
-            ..IfConfig::new("pipe0")
-        };
+        let config = IfConfig::new("pipe0").with_addr(US, 8);
         let index = stack.attach(Arc::new(ours), config).unwrap();
         let ifp = stack.0.interface(index).unwrap();
         Self {

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn net(addr: [u8; 4], prefix_len: u8) -> IfAddr {
-    IfAddr {
+fn net(addr: [u8; 4], prefix_len: u8) -> Cidr<Ipv4Addr> {
+    Cidr {
         addr: addr.into(),
         prefix_len,
     }
@@ -27,7 +27,7 @@ fn words_follow_the_list() {
 fn groups_of_addresses_are_found() {
     // Breaks if a station that looks for an address of ours is not heard.
     let addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0x12, 0x3456);
-    let own = OwnAddrs::new(vec![IfAddr {
+    let own = OwnAddrs::new(vec![Cidr {
         addr,
         prefix_len: 64,
     }]);
@@ -35,4 +35,13 @@ fn groups_of_addresses_are_found() {
     assert!(!own.has_solicited(wire::ALL_NODES));
     own.remove(addr);
     assert!(!own.has_solicited(solicited_node(addr)));
+}
+
+/// Breaks if a router takes the one address of a network of two, which is the other router's (RFC 6164 section 5.1).
+#[test]
+fn networks_of_one_or_two_have_no_routers_address() {
+    let [network, addr] = [0, 1].map(|n| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, n));
+    let routers = |prefix_len| Cidr { addr, prefix_len }.subnet_router_anycast();
+    assert_eq!([64, 126].map(routers), [Some(network); 2]);
+    assert_eq!([127, 128].map(routers), [None; 2]);
 }

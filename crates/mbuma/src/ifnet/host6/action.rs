@@ -5,7 +5,7 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use crate::ifnet::IfAddr;
+use crate::ifnet::Cidr;
 
 /// An action for an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,15 +13,15 @@ pub(crate) enum HostAction {
     /// Ask whether another station has the address.
     Probe(Ipv6Addr, [u8; 6]),
     /// The address is the interface's.
-    Add(IfAddr<Ipv6Addr>),
+    Add(Cidr<Ipv6Addr>),
     /// The address is the interface's no more.
     Remove(Ipv6Addr),
     /// Adds or removes the default route by this router.
     AddRouter(Ipv6Addr),
     RemoveRouter(Ipv6Addr),
     /// Adds or removes the route to a network on the link.
-    AddPrefix(IfAddr<Ipv6Addr>),
-    RemovePrefix(IfAddr<Ipv6Addr>),
+    AddPrefix(Cidr<Ipv6Addr>),
+    RemovePrefix(Cidr<Ipv6Addr>),
     /// Removes the redirect of this destination.
     RemoveRedirect(Ipv6Addr),
     /// Ask for routers.

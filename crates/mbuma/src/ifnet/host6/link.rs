@@ -11,7 +11,7 @@ use kern::Time;
 use wire::PrefixInfo;
 
 use super::{HostAction, PREFIXES_MAX, end};
-use crate::ifnet::IfAddr;
+use crate::ifnet::Cidr;
 
 /// Routers at most.
 pub(super) const ROUTERS_MAX: usize = 8;
@@ -22,7 +22,7 @@ pub(super) const REDIRECTS_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct LinkRoutes {
     routers: Vec<(Ipv6Addr, Time)>,
-    prefixes: Vec<(IfAddr<Ipv6Addr>, Time)>,
+    prefixes: Vec<(Cidr<Ipv6Addr>, Time)>,
     redirects: Vec<Ipv6Addr>,
 }
 
@@ -64,11 +64,11 @@ impl LinkRoutes {
         prefix: &PrefixInfo,
         actions: &mut Vec<HostAction>,
     ) {
-        let given = IfAddr {
+        let given = Cidr {
             addr: prefix.prefix,
             prefix_len: prefix.prefix_len,
         };
-        let net = IfAddr {
+        let net = Cidr {
             addr: given.network(),
             ..given
         };

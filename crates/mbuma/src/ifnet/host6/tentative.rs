@@ -10,7 +10,7 @@ use kern::Time;
 use super::HostAction;
 use super::learnt::LearntAddr;
 use crate::faults::{StackFault, planted};
-use crate::ifnet::IfAddr;
+use crate::ifnet::Cidr;
 
 /// The time between two probes, and after the last (RFC 4861 section 10, RETRANS_TIMER).
 pub(super) const PROBE_INTERVAL: Duration = Duration::from_secs(1);
@@ -18,7 +18,7 @@ pub(super) const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// An address that is not the interface's yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tentative {
-    pub(super) addr: IfAddr<Ipv6Addr>,
+    pub(super) addr: Cidr<Ipv6Addr>,
     pub(super) probes_left: u8,
     pub(super) next: Time,
     pub(super) nonce: [u8; 6],

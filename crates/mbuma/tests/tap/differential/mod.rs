@@ -96,10 +96,7 @@ impl Ours {
         let (ours, peer) = Pipe::pair(Capabilities::plain(1500));
         let config = IfConfig {
             mac: Some(wire::MacAddr(KERNEL_MAC)),
-            addrs: vec![IfAddr {
-                addr: frames::KERNEL.into(),
-                prefix_len: 24,
-            }],
+            addrs: vec![IfAddr::new(frames::KERNEL, 24)],
             ..IfConfig::new("pipe0").with_addr(std::net::Ipv6Addr::from(frames::KERNEL6), 64)
         };
         let interface = stack.attach(Arc::new(ours), config).unwrap();

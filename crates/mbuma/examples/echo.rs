@@ -16,7 +16,7 @@ pub(crate) fn main() -> mbuma::Result<()> {
     tap.addr("192.0.2.2/24".parse()?)
         .default_route([192, 0, 2, 1].into())
         .up()?;
-    for stream in stack.listen("192.0.2.2:7")?.incoming() {
+    for stream in stack.tcp_listen("192.0.2.2:7", 128)?.incoming() {
         let (mut reader, mut writer) = stream?.split();
         std::thread::spawn(move || std::io::copy(&mut reader, &mut writer));
     }

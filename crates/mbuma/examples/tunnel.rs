@@ -17,7 +17,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     carry(&here_end, &there_end);
     carry(&there_end, &here_end);
 
-    let listener = there.listen("192.0.2.2:80")?;
+    let listener = there.tcp_listen("192.0.2.2:80", 128)?;
     thread::spawn(move || {
         for stream in listener.incoming() {
             let (mut reader, mut writer) = stream?.split();
@@ -25,7 +25,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         }
         Ok::<(), std::io::Error>(())
     });
-    let (mut reader, mut writer) = here.connect_blocking("192.0.2.2:80", None)?.split();
+    let (mut reader, mut writer) = here.tcp_connect_blocking("192.0.2.2:80", None)?.split();
     let sent = vec![7; 1 << 20];
     let sender = thread::spawn({
         let sent = sent.clone();

@@ -19,9 +19,9 @@
 //! # Names in std and tokio
 //! | there | here |
 //! |---|---|
-//! | `TcpListener::bind`, `UdpSocket::bind` | [`Stack::listen`](crate::Stack::listen), [`Stack::udp_bind`](crate::Stack::udp_bind) |
-//! | `TcpStream::connect`, `connect_timeout` | [`Stack::connect_blocking`](crate::Stack::connect_blocking) |
-//! | the same of tokio | [`Stack::connect_async`](crate::Stack::connect_async) |
+//! | `TcpListener::bind`, `UdpSocket::bind` | [`Stack::tcp_listen`](crate::Stack::tcp_listen), [`Stack::udp_bind`](crate::Stack::udp_bind) |
+//! | `TcpStream::connect`, `connect_timeout` | [`Stack::tcp_connect_blocking`](crate::Stack::tcp_connect_blocking) |
+//! | the same of tokio | [`Stack::tcp_connect_async`](crate::Stack::tcp_connect_async) |
 //! | `set_read_timeout`, `set_write_timeout`, options of `socket2` | [`TcpStream::set_options`](crate::TcpStream::set_options) |
 //! | `try_clone`, `into_split` | [`TcpStream::split`](crate::TcpStream::split); `Read` and `Write` also take `&TcpStream` |
 //! | `set_nonblocking` | none: [`send`](crate::TcpStream::send) and [`recv`](crate::TcpStream::recv) never wait, `.._blocking` and `.._async` do |
@@ -86,13 +86,13 @@
 //! # let interface = |n: u8| IfConfig::new("epair0").with_addr([192, 0, 2, n], 24);
 //! # a.attach(&left, interface(1), Input::Direct)?;
 //! # b.attach(&right, interface(2), Input::Direct)?;
-//! let listener = right.listen("192.0.2.2:80")?;
+//! let listener = right.tcp_listen("192.0.2.2:80", 128)?;
 //! let server = std::thread::spawn(move || -> std::io::Result<u64> {
 //!     let (mut reader, mut writer) = listener.accept_blocking(None)?.split();
 //!     std::io::copy(&mut reader, &mut writer)
 //! });
 //!
-//! let (mut reader, mut writer) = left.connect_blocking("192.0.2.2:80", None)?.split();
+//! let (mut reader, mut writer) = left.tcp_connect_blocking("192.0.2.2:80", None)?.split();
 //! writer.write_all(b"hello")?;
 //! drop(writer);
 //! let mut answer = String::new();
@@ -205,9 +205,9 @@
 //! # b.attach(&right, interface(2), Input::Direct)?;
 //! let runtime = tokio::runtime::Builder::new_current_thread().build()?;
 //! runtime.block_on(async {
-//!     let listener = right.listen("192.0.2.2:80")?;
+//!     let listener = right.tcp_listen("192.0.2.2:80", 128)?;
 //!     let client = async {
-//!         let (mut reader, mut writer) = left.connect_async("192.0.2.2:80").await?.split();
+//!         let (mut reader, mut writer) = left.tcp_connect_async("192.0.2.2:80").await?.split();
 //!         writer.write_all(b"hello").await?;
 //!         drop(writer);
 //!         let mut answer = String::new();
@@ -286,7 +286,7 @@
 //!     let index = stack.attach(carrier.clone(), config)?;
 //!     ends.push((stack, carrier, index));
 //! }
-//! let listener = ends[1].0.listen("10.0.0.2:80")?;
+//! let listener = ends[1].0.tcp_listen("10.0.0.2:80", 128)?;
 //! let stream = ends[0].0.tcp_connect("0.0.0.0:0", "10.0.0.2:80")?;
 //! stream.send(b"hello")?;
 //! let budget = Budget { frames: 64, bytes: 1 << 20 };
@@ -369,8 +369,8 @@
 //!     stack.add_interface(link).name("link0").addr(addr.parse()?).up()?;
 //!     stacks.push(stack);
 //! }
-//! let listener = stacks[1].listen("10.0.0.2:80")?;
-//! let stream = stacks[0].connect_blocking("10.0.0.2:80", None)?;
+//! let listener = stacks[1].tcp_listen("10.0.0.2:80", 128)?;
+//! let stream = stacks[0].tcp_connect_blocking("10.0.0.2:80", None)?;
 //! stream.send_blocking(b"hello", None)?;
 //! assert_eq!(listener.accept_blocking(None)?.recv_blocking(&mut [0; 16], None)?, 5);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -399,7 +399,7 @@
 //! config.enable_secret_extraction = true;
 //!
 //! let limit = Some(Duration::from_secs(10));
-//! let tcp = left.connect_blocking("192.0.2.2:443", limit)?;
+//! let tcp = left.tcp_connect_blocking("192.0.2.2:443", limit)?;
 //! let handshake = TlsHandshake::client(tcp, Arc::new(config), "example.org".try_into()?)?;
 //! let stream = handshake.finish_blocking(limit)?;
 //! stream.send_blocking(b"GET / HTTP/1.0\r\n\r\n", limit)?;
@@ -426,8 +426,8 @@
 //! # let interface = |n: u8| IfConfig::new("epair0").with_addr([192, 0, 2, n], 24);
 //! # a.attach(&left, interface(1), Input::Direct)?;
 //! # b.attach(&right, interface(2), Input::Direct)?;
-//! let listener = right.listen("192.0.2.2:80")?;
-//! let client = left.connect_blocking("192.0.2.2:80", None)?;
+//! let listener = right.tcp_listen("192.0.2.2:80", 128)?;
+//! let client = left.tcp_connect_blocking("192.0.2.2:80", None)?;
 //! let server = listener.accept_blocking(None)?;
 //!
 //! let file = Arc::new(File::open("Cargo.toml")?);
@@ -453,10 +453,10 @@
 //! # a.attach(&left, interface(1), Input::Direct)?;
 //! # b.attach(&right, interface(2), Input::Direct)?;
 //! // A client on the left, a server on the left too, and the proxy between them on the right.
-//! let (front, back) = (right.listen("192.0.2.2:80")?, left.listen("192.0.2.1:8080")?);
-//! let client = left.connect_blocking("192.0.2.2:80", None)?;
+//! let (front, back) = (right.tcp_listen("192.0.2.2:80", 128)?, left.tcp_listen("192.0.2.1:8080", 128)?);
+//! let client = left.tcp_connect_blocking("192.0.2.2:80", None)?;
 //! let accepted = front.accept_blocking(None)?;
-//! let onward = right.connect_blocking("192.0.2.1:8080", None)?;
+//! let onward = right.tcp_connect_blocking("192.0.2.1:8080", None)?;
 //! let server = back.accept_blocking(None)?;
 //!
 //! let relay = accepted.relay(onward, Some(Duration::from_secs(300)))?;

@@ -14,6 +14,9 @@ pub(crate) mod destination;
 pub(crate) mod policy_table;
 pub(crate) mod source;
 
+/// All addresses of the stack, of either version, and any port.
+pub(crate) const ANY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+
 /// Bytes of the longest ends, for keyed hashes.
 pub(crate) const ENDS_MAX: usize = 40;
 

@@ -44,7 +44,7 @@
 //! let here = client.attach(Arc::new(near), config(1))?;
 //! let there = server.attach(Arc::new(far), config(2))?;
 //!
-//! let listener = server.listen("192.0.2.2:80")?;
+//! let listener = server.tcp_listen("192.0.2.2:80", 128)?;
 //! let stream = client.tcp_connect("0.0.0.0:0", "192.0.2.2:80")?; // from any address and port
 //! stream.send(&[7; 10_000])?;
 //! drop(stream); // what is in its send buffer is still delivered

@@ -29,7 +29,7 @@ fn handles_have_the_auto_traits_of_those_of_std() {
 }
 
 fn connect(stack: &Stack, to: &str) -> io::Result<TcpStream> {
-    Ok(stack.connect_blocking(to, None)?)
+    Ok(stack.tcp_connect_blocking(to, None)?)
 }
 
 #[test]

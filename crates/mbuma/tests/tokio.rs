@@ -123,20 +123,20 @@ fn a_task_waits_for_a_relay_and_for_a_splice() {
     run(async {
         let net = Net::new();
         let (front, back) = (
-            net.server().listen((SERVER, 80)),
-            net.client().listen("192.0.2.1:8080"),
+            net.server().tcp_listen((SERVER, 80), 128),
+            net.client().tcp_listen("192.0.2.1:8080", 128),
         );
         let (front, back) = (front.expect("a port"), back.expect("a port"));
         for max in [None, Some(3)] {
             let client = net
                 .client()
-                .connect_async("192.0.2.2:80")
+                .tcp_connect_async("192.0.2.2:80")
                 .await
                 .expect("a proxy");
             let accepted = front.accept_async().await.expect("a client");
             let onward = net
                 .server()
-                .connect_async("192.0.2.1:8080")
+                .tcp_connect_async("192.0.2.1:8080")
                 .await
                 .expect("a server");
             let served = back.accept_async().await.expect("a proxy");
@@ -181,7 +181,7 @@ fn a_task_waits_for_a_relay_and_for_a_splice() {
 fn a_program_of_tokio_echoes() {
     run(async {
         let net = Net::new();
-        let listener = net.server().listen((SERVER, 7)).expect("a port");
+        let listener = net.server().tcp_listen((SERVER, 7), 128).expect("a port");
         let server = tokio::spawn(async move {
             let stream = listener.accept_async().await.expect("a client");
             let (mut reader, mut writer) = stream.split();
@@ -190,7 +190,7 @@ fn a_program_of_tokio_echoes() {
             copied.expect("until the end")
         });
         let data: Vec<u8> = (0..3_000_000_u32).map(|n| (n >> 2) as u8).collect();
-        let stream = net.client().connect_async("192.0.2.2:7").await;
+        let stream = net.client().tcp_connect_async("192.0.2.2:7").await;
         let (mut reader, mut writer) = stream.expect("a connection").split();
         let sent = data.clone();
         let sends = tokio::spawn(async move {
@@ -259,14 +259,14 @@ fn tls_connections_are_streams_of_tokio() {
     use mbuma::socket::TlsHandshake;
     run(async {
         let net = Net::new();
-        let listener = net.server().listen((SERVER, 443)).expect("a port");
+        let listener = net.server().tcp_listen((SERVER, 443), 128).expect("a port");
         let server = tokio::spawn(async move {
             let tcp = listener.accept_async().await.expect("a client");
             let config = Arc::new(certificate::server_config());
             let handshake = TlsHandshake::server(tcp, config).expect("a configuration");
             echo(handshake.finish_async().await.expect("keys")).await
         });
-        let tcp = net.client().connect_async((SERVER, 443)).await;
+        let tcp = net.client().tcp_connect_async((SERVER, 443)).await;
         let config = Arc::new(certificate::client_config(&[]));
         let name = "example.org".try_into().expect("a name");
         let handshake = TlsHandshake::client(tcp.expect("a connection"), config, name);
@@ -286,10 +286,10 @@ fn an_hour_passes_at_once() {
     let begun = std::time::Instant::now();
     run(async {
         let net = Net::new();
-        let listener = net.server().listen((SERVER, 7)).expect("a port");
+        let listener = net.server().tcp_listen((SERVER, 7), 128).expect("a port");
         let client = net
             .client()
-            .connect_async((SERVER, 7))
+            .tcp_connect_async((SERVER, 7))
             .await
             .expect("a connection");
         let mut server = listener.accept_async().await.expect("a client");
@@ -303,7 +303,11 @@ fn an_hour_passes_at_once() {
         assert!(net.server().now() >= Time::from_secs(3601));
         // No answer comes: the client gives up by its own timers.
         let tried = Instant::now();
-        let lost = net.client().connect_async("192.0.2.77:7").await.map(|_| ());
+        let lost = net
+            .client()
+            .tcp_connect_async("192.0.2.77:7")
+            .await
+            .map(|_| ());
         assert!(lost.is_err(), "no such host");
         assert!(tried.elapsed() >= Duration::from_secs(1));
         drop((client, server, listener));
@@ -318,7 +322,7 @@ fn an_hour_passes_at_once() {
 fn several_tasks_accept() {
     run(async {
         let net = Net::new();
-        let listener = Arc::new(net.server().listen((SERVER, 7)).expect("a port"));
+        let listener = Arc::new(net.server().tcp_listen((SERVER, 7), 128).expect("a port"));
         let gives_up = timeout(Duration::from_secs(1), listener.accept_async());
         assert!(gives_up.await.is_err(), "there is no client yet");
         let tasks: Vec<_> = (0..3)
@@ -330,7 +334,7 @@ fn several_tasks_accept() {
         sleep(Duration::from_secs(1)).await;
         let mut clients = Vec::new();
         for _ in &tasks {
-            let client = net.client().connect_async((SERVER, 7)).await;
+            let client = net.client().tcp_connect_async((SERVER, 7)).await;
             clients.push(client.expect("a connection"));
         }
         let mut served = Vec::new();

@@ -9,7 +9,8 @@ use std::task::{Context, Poll};
 
 use super::endpoint::IntoEndpoint;
 use super::{Datagram, Incoming, Interceptor, RecvError, TcpListener, TcpStream, UdpSocket};
-use crate::error::{Error, SocketError};
+use crate::error::SocketError;
+use crate::inet::ANY;
 use crate::stack::Stack;
 use crate::waiters::{FutureId, PollingTask, WaitBy};
 
@@ -120,12 +121,16 @@ impl UdpSocket {
 }
 
 impl Stack {
-    /// Connects to `addr`. Dropping the future gives up the attempt.
+    /// Connects to `peer`. Dropping the future gives up the attempt.
     ///
     /// # Errors
-    /// [`Error::Address`], or why there is no connection.
-    pub async fn connect_async(&self, addr: impl IntoEndpoint) -> Result<TcpStream, Error> {
-        let stream = self.begin_connection(addr)?;
+    /// Why there is no connection.
+    #[doc(alias = "connect_async")]
+    pub async fn tcp_connect_async(
+        &self,
+        peer: impl IntoEndpoint,
+    ) -> Result<TcpStream, SocketError> {
+        let stream = self.tcp_connect(ANY, peer)?;
         std::future::poll_fn(|cx| stream.poll_connected(cx)).await?;
         Ok(stream)
     }

@@ -19,7 +19,6 @@
 //! only.
 
 mod attempt;
-mod by_addr;
 mod echo;
 mod endpoint;
 mod futures;

@@ -2,12 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::SocketError;
 use super::endpoint::{IntoEndpoint, endpoint};
 use super::tcp_stream::TcpStream;
 use crate::ifnet::Ifnet;
-use crate::inet::Ends;
+use crate::inet::{ANY, Ends};
 use crate::network;
 use crate::stack::Stack;
 use crate::state::StackState;
@@ -22,13 +23,13 @@ impl Stack {
     /// and [`TcpStream::state`] shows that. Port 0 selects a free port; an unspecified address selects that of the
     /// route's interface. A link-local address without a scope id is on the link of that interface. On an `accept_any`
     /// interface the address may be another host's.
-    /// [`connect_blocking`](Self::connect_blocking) and [`connect_async`](Self::connect_async) wait.
+    /// [`tcp_connect_blocking`](Self::tcp_connect_blocking) and [`tcp_connect_async`](Self::tcp_connect_async) wait.
     ///
     /// ```
     /// use mbuma::{Config, Stack, State};
     ///
     /// let stack = Stack::new(Config::from_system())?;
-    /// let _listener = stack.listen("127.0.0.1:80")?;
+    /// let _listener = stack.tcp_listen("127.0.0.1:80", 128)?;
     /// let stream = stack.tcp_connect("0.0.0.0:4000", "127.0.0.1:80")?;
     /// assert_eq!(stream.local_addr(), "127.0.0.1:4000".parse()?);
     /// assert_eq!(stream.state(), State::Established); // at once, since the listener is in the same stack
@@ -53,7 +54,7 @@ impl Stack {
     /// use mbuma::{Config, Stack, TcpSocketOptions};
     ///
     /// let stack = Stack::new(Config::from_system())?;
-    /// let _listener = stack.listen("127.0.0.1:80")?;
+    /// let _listener = stack.tcp_listen("127.0.0.1:80", 128)?;
     /// let small = TcpSocketOptions { segment_max: Some(536), ..TcpSocketOptions::default() };
     /// let stream = stack.tcp_connect_with("0.0.0.0:0", "127.0.0.1:80", &small)?;
     /// assert_eq!(stream.options(), small);
@@ -71,7 +72,25 @@ impl Stack {
         self.connect_between(endpoint(local)?, endpoint(peer)?, Some(options))
     }
 
-    pub(super) fn connect_between(
+    /// Connects to `peer`, and waits until the connection is established or has failed, at most for `timeout`. Another
+    /// thread must drive the stack, such as a worker of a [`Runtime`](crate::Runtime), unless the peer is at the end of
+    /// an epair with [`Input::Direct`](crate::device::epair::Input).
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    #[doc(alias = "connect_blocking")]
+    #[doc(alias = "connect_timeout")]
+    pub fn tcp_connect_blocking(
+        &self,
+        peer: impl IntoEndpoint,
+        timeout: Option<Duration>,
+    ) -> Result<TcpStream, SocketError> {
+        let stream = self.tcp_connect(ANY, peer)?;
+        stream.connected_blocking(timeout)?;
+        Ok(stream)
+    }
+
+    fn connect_between(
         &self,
         mut local: SocketAddr,
         peer: SocketAddr,

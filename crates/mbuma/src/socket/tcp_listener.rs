@@ -30,13 +30,13 @@ use crate::waiters::{FutureId, PollingTask, WaitBy};
 /// use mbuma::{Config, SocketError, Stack, TcpSocketOptions};
 ///
 /// let stack = Stack::new(Config::from_system())?;
-/// let listener = stack.listen("127.0.0.1:0")?; // port 0: a free one
+/// let listener = stack.tcp_listen("127.0.0.1:0", 128)?; // port 0: a free one
 /// listener.set_options(&TcpSocketOptions {
 ///     user_timeout: Some(Duration::from_secs(60)), // of each connection that begins from now on
 ///     ..TcpSocketOptions::default()
 /// });
 /// assert_eq!(listener.accept().unwrap_err(), SocketError::WouldBlock);
-/// let client = stack.connect_blocking(listener.local_addr(), None)?;
+/// let client = stack.tcp_connect_blocking(listener.local_addr(), None)?;
 /// let accepted = listener.accept()?;
 /// assert_eq!(accepted.peer_addr(), client.local_addr());
 /// assert_eq!(accepted.options().user_timeout, Some(Duration::from_secs(60)));
@@ -337,6 +337,7 @@ impl Stack {
     ///
     /// # Errors
     /// The address is not of this stack, or is in use, or no port is free.
+    #[doc(alias = "listen")]
     pub fn tcp_listen(
         &self,
         addr: impl IntoEndpoint,

@@ -49,8 +49,8 @@ pub use send_room::SendRoom;
 /// use mbuma::{Config, SocketError, Stack};
 ///
 /// let stack = Stack::new(Config::from_system())?;
-/// let listener = stack.listen("127.0.0.1:80")?;
-/// let client = stack.connect_blocking("127.0.0.1:80", None)?;
+/// let listener = stack.tcp_listen("127.0.0.1:80", 128)?;
+/// let client = stack.tcp_connect_blocking("127.0.0.1:80", None)?;
 /// let server = listener.accept()?;
 /// let mut buf = [0; 16];
 /// assert_eq!(server.recv(&mut buf), Err(SocketError::WouldBlock));

@@ -16,13 +16,13 @@ use super::endpoint::IntoEndpoint;
 use crate::icmp;
 use crate::icmp::output::Original;
 use crate::ifnet::IfIndex;
-use crate::inet::Ends;
+use crate::inet::{ANY, Ends};
 use crate::ip::{self, IcmpError, QUOTE_MAX};
 use crate::network;
 use crate::park::{Wait, retry};
 use crate::stack::Stack;
+use crate::udp;
 use crate::udp::pcb::UdpPcb;
-use crate::udp::{self, ANY};
 use crate::waiters::{FutureId, PollingTask, WaitBy};
 
 mod connect;

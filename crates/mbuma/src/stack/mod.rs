@@ -44,8 +44,8 @@ pub use stats::{StackStats, TcpConnection};
 /// use mbuma::{Config, Stack};
 ///
 /// let stack = Stack::new(Config::from_system())?;
-/// let listener = stack.listen("127.0.0.1:80")?; // of the stack's own loopback interface
-/// let client = stack.connect_blocking("127.0.0.1:80", None)?;
+/// let listener = stack.tcp_listen("127.0.0.1:80", 128)?; // of the stack's own loopback interface
+/// let client = stack.tcp_connect_blocking("127.0.0.1:80", None)?;
 /// assert_eq!(listener.accept()?.peer_addr(), client.local_addr());
 ///
 /// // Without a runtime, the program runs the timers: again at the time that this returns.

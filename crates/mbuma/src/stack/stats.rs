@@ -17,8 +17,8 @@ impl Stack {
     ///
     /// ```
     /// # let stack = mbuma::Stack::new(mbuma::Config::from_system())?;
-    /// let listener = stack.listen("127.0.0.1:80")?;
-    /// let stream = stack.connect_blocking("127.0.0.1:80", None)?;
+    /// let listener = stack.tcp_listen("127.0.0.1:80", 128)?;
+    /// let stream = stack.tcp_connect_blocking("127.0.0.1:80", None)?;
     /// for connection in stack.connections() {
     ///     println!("{} {} {}", connection.local, connection.peer, connection.info.state);
     /// }

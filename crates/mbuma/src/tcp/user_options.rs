@@ -106,8 +106,8 @@ pub struct TcpSocketOptions {
     /// use mbuma::{Config, SocketError, Stack, TcpSocketOptions};
     ///
     /// let stack = Stack::new(Config::from_system())?;
-    /// let listener = stack.listen("127.0.0.1:80")?;
-    /// let client = stack.connect_blocking("127.0.0.1:80", None)?;
+    /// let listener = stack.tcp_listen("127.0.0.1:80", 128)?;
+    /// let client = stack.tcp_connect_blocking("127.0.0.1:80", None)?;
     /// let server = listener.accept()?;
     /// client.set_options(&TcpSocketOptions { linger: Some(Duration::ZERO), ..client.options() });
     /// drop(client);

@@ -9,7 +9,7 @@
 //! Locks: the table (UDP_TABLE); each socket has a queue (UDP).
 //! Sources: RFC 768, RFC 1122 section 4.1, RFC 6056 (ports).
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::num::NonZeroU16;
 
 use kern::Random;
@@ -168,6 +168,3 @@ impl UdpState {
         pcb::UdpPcb::new(local, any, self.queue_max)
     }
 }
-
-/// The address of a socket that is bound to all addresses.
-pub(crate) const ANY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));

@@ -244,9 +244,9 @@ fn addresses_are_text_too() {
         ("127.0.0.1:80", LOCALHOST.into()),
         ("[::1]:80", IpAddr::from(Ipv6Addr::LOCALHOST)),
     ] {
-        let listener = stack.listen(listens).unwrap();
+        let listener = stack.tcp_listen(listens, 128).unwrap();
         assert_eq!(listener.local_addr(), SocketAddr::new(there, 80));
-        let client = stack.connect_blocking((there, 80), None).unwrap();
+        let client = stack.tcp_connect_blocking((there, 80), None).unwrap();
         assert_eq!(listener.accept().unwrap().peer_addr(), client.local_addr());
     }
     let net: IfAddr = "192.0.2.2/24".parse().unwrap();
@@ -261,7 +261,7 @@ fn addresses_are_text_too() {
         "/",
     ] {
         assert!(wrong.parse::<IfAddr>().is_err(), "{wrong}");
-        assert!(stack.listen(wrong).is_err(), "{wrong}");
+        assert!(stack.tcp_listen(wrong, 128).is_err(), "{wrong}");
     }
     end(stack);
 }

@@ -84,7 +84,10 @@ fn what_can_not_be_set_up_says_what_to_do() {
             .add_interface(Tap::open("tap0").expect("free again"))
             .up();
         assert!(matches!(undriven, Err(Error::NoRuntime)), "{undriven:?}");
-        let text = stack.listen("localhost:7").expect_err("a name").to_string();
+        let text = stack
+            .tcp_listen("localhost:7", 128)
+            .expect_err("a name")
+            .to_string();
         assert!(text.contains("names are not looked up"), "{text}");
     });
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::udp::ANY;
+use crate::inet::ANY;
 
 const A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));

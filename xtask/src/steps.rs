@@ -163,9 +163,10 @@ pub(crate) fn run_command(command: &mut Command) -> bool {
 /// Documentation without a warning: of the published libraries as their users build them, with default features and
 /// with all, and of the other crates. Links to items of a feature fail only where the feature is off.
 fn doc() -> bool {
-    let published = LIBRARIES.map(|name| format!("-p {name}")).join(" ");
+    let each = |flag| LIBRARIES.map(|name| format!("{flag} {name}")).join(" ");
+    let published = each("-p");
     let all_features = format!("{published} --all-features");
-    let others = format!("--workspace {}", published.replace("-p", "--exclude"));
+    let others = format!("--workspace {}", each("--exclude"));
     [&others, &published, &all_features].iter().all(|what| {
         cargo(
             &format!("doc -q --no-deps {what}"),

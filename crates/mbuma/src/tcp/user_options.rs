@@ -370,5 +370,7 @@ mod tests {
         options.asked.connect_timeout = Some(secs(3));
         assert_eq!(options.deadline(State::Established), Some(at(210)));
         assert_eq!(options.deadline(State::SynSent), Some(at(203)));
+        options.asked.connect_timeout = Some(secs(30));
+        assert_eq!(options.deadline(State::SynSent), Some(at(210)));
     }
 }

@@ -176,6 +176,9 @@ pub(crate) fn on_probe_sent(t: &mut Tcb, range: Range<SeqNum>) {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
+    use crate::config::TcpConfig;
+    use crate::tcp::pcb::PathMtu;
+    use crate::tcp::sent::SentRecord;
 
     /// Runs a search on a path that carries `carries` bytes; the size that it finds, and the probes that it takes.
     fn run(low: u32, high: u32, carries: u32, tries_high: bool) -> (u32, u32) {
@@ -256,5 +259,26 @@ mod tests {
         search.probe = Some(SeqNum(0)..SeqNum(1298));
         search.prepare(Time::from_millis(900), rtt);
         assert!(!search.is_due, "one is under way");
+    }
+
+    #[test]
+    fn a_timeout_ends_the_probe_and_the_explanation() {
+        // RFC 8899 3: breaks if the acknowledgement of smaller segments, which repair a probe that was lost with all
+        // others, counts as the probe's, or if the search explains a reduction that had another reason.
+        let now = Time::from_secs(1);
+        let mut send = SendState::new(&TcpConfig::default(), SeqNum(0), 1000, now);
+        (send.una, send.nxt) = (SeqNum(1), SeqNum(3001));
+        let stamp = send.rate.on_send(now, 0);
+        send.sent
+            .push(SentRecord::new(SeqNum(1)..SeqNum(1451), now, stamp));
+        send.sent
+            .push(SentRecord::new(SeqNum(1451)..SeqNum(3001), now, stamp));
+        let mut path = PathMtu::new(1450, now);
+        path.search.begin(1000, 1450, false);
+        path.search.probe = Some(SeqNum(1)..SeqNum(1451));
+        send.path = Some(Box::new(path));
+        send.on_timeout(now, true, true);
+        let search = &send.path.as_ref().expect("it stays").search;
+        assert_eq!((&search.probe, search.after_timeouts), (&None, false));
     }
 }

@@ -173,3 +173,47 @@ impl SendState {
         sample
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::TcpConfig;
+
+    #[test]
+    fn many_samples_in_a_round_trip_keep_the_memory_long() {
+        // RFC 7323 appendix G: breaks if each acknowledgement of a large flight weighs as much as that of a small one,
+        // so that the estimator forgets within a part of a round trip.
+        let (sent, now) = (Time::from_millis(1000), Time::from_millis(1200));
+        let smoothed = |in_flight| {
+            let mut send = SendState::new(&TcpConfig::default(), SeqNum(0), 1000, sent);
+            send.rtt.sample(100_000_000, 1);
+            let a = Acknowledgement {
+                now,
+                ack: SeqNum(1),
+                blocks: &[],
+                sack_on: true,
+                is_duplicate: false,
+                echoed_ms: None,
+                data: 1000,
+                marked: false,
+                ce: 0,
+            };
+            let delivery = Delivery {
+                oldest_acked: Some(sent),
+                ..Delivery::default()
+            };
+            let before = PriorFlight {
+                una: SeqNum(0),
+                outstanding: in_flight,
+                flight_size: in_flight,
+                in_flight,
+            };
+            send.sample_round_trip(&a, &delivery, &before, true);
+            send.rtt.smoothed().expect("samples")
+        };
+        assert_eq!(smoothed(1000), Duration::from_micros(112_500));
+        assert_eq!(smoothed(40_000), Duration::from_micros(100_625));
+    }
+}

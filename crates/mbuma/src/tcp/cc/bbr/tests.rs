@@ -13,6 +13,7 @@ struct Trip {
     now: Time,
     queue: u32,
     rate: u64,
+    rtt: Duration,
     /// The phases in their order, with the rate at the begin of each.
     seen: Vec<(BbrPhase, u64)>,
 }
@@ -26,6 +27,7 @@ impl Trip {
             now: Time::from_secs(1),
             queue: 0,
             rate: RATE,
+            rtt: RTT,
             seen: Vec::new(),
         }
     }
@@ -38,7 +40,7 @@ impl Trip {
     /// One round trip: as much as the window allows is sent at the pacing rate, and acknowledged in ten parts; `lost`
     /// of a thousand bytes get lost.
     fn round(&mut self, lost: u32) {
-        let rtt = RTT.as_nanos() as u64;
+        let rtt = self.rtt.as_nanos() as u64;
         let pace = self.bbr.rate(&self.w).unwrap_or(u64::MAX);
         let paced = u32::try_from(u128::from(pace) * u128::from(rtt) / 1_000_000_000);
         let flight = self.w.cwnd.min(paced.unwrap_or(u32::MAX).max(4 * MSS));
@@ -172,6 +174,128 @@ fn a_path_without_a_smaller_round_trip_is_left_nearly_empty_each_5_s() {
 }
 
 #[test]
+fn a_flow_that_begins_again_does_not_begin_with_probe_rtt() {
+    // Section 5.4.1: breaks if each request after a pause, in which no round trip was measured, is sent with half of
+    // the window.
+    let mut trip = Trip::new();
+    trip.until(BbrPhase::Cruise, 60);
+    trip.now += Duration::from_secs(9);
+    trip.bbr.on_idle(&mut trip.w, Duration::from_secs(9), MSS);
+    trip.round(0);
+    assert_ne!(trip.bbr.phase, BbrPhase::ProbeRtt);
+}
+
+#[test]
+fn a_path_that_became_longer_is_filled_again() {
+    // Section 5.5.7: breaks if the smallest round trip counts for ever, as of a flow that has another route now.
+    let mut trip = Trip::new();
+    trip.until(BbrPhase::Cruise, 60);
+    trip.rtt = 4 * RTT;
+    let until = trip.now + Duration::from_secs(20);
+    while trip.now < until {
+        trip.round(0);
+    }
+    trip.until(BbrPhase::Cruise, 60);
+    trip.round(0);
+    assert!(trip.w.cwnd > 4 * PRODUCT, "{}", trip.w.cwnd);
+}
+
+#[test]
+fn a_probe_comes_after_as_many_rounds_as_reno_would_need() {
+    // Section 5.3.3.5: breaks if a flow with a window of ten segments waits for seconds, in which Reno beside it takes
+    // its share.
+    let mut trip = Trip::new();
+    (trip.rate, trip.rtt) = (500_000, Duration::from_millis(20));
+    trip.until(BbrPhase::Cruise, 60);
+    trip.seen.clear();
+    let until = trip.now + Duration::from_secs(4);
+    while trip.now < until {
+        trip.round(0);
+    }
+    let probes = trip.seen.iter().filter(|(phase, _)| *phase == BbrPhase::Up);
+    assert!(probes.count() >= 4, "{:?}", trip.seen);
+}
+
+#[test]
+fn a_flow_that_cruises_leaves_a_part_of_the_bound_to_others() {
+    // Section 5.5.10.1: breaks if a flow keeps the queue that overflowed full, and a new flow finds no room.
+    for phase in [BbrPhase::Cruise, BbrPhase::Down] {
+        let mut trip = Trip::new();
+        trip.until(BbrPhase::Cruise, 60);
+        trip.bbr.enter(phase);
+        trip.bbr.bounds.flight_high = 100 * MSS;
+        let sample = RateSample {
+            now: trip.now,
+            ..RateSample::default()
+        };
+        trip.bbr.set_cwnd(&mut trip.w, &sample);
+        let kept = if phase == BbrPhase::Cruise { 85 } else { 100 };
+        assert_eq!(trip.w.cwnd, kept * MSS, "{phase:?}");
+    }
+}
+
+#[test]
+fn a_program_with_little_data_does_not_end_startup() {
+    // Section 5.3.1.2: breaks if some requests of a few bytes show that the pipe is full, and the answer that follows
+    // grows by a segment in each of its round trips.
+    let mut trip = Trip::new();
+    for _ in 0..6 {
+        trip.now += RTT;
+        let sample = RateSample {
+            now: trip.now,
+            delivered: u64::from(MSS),
+            interval: RTT.as_nanos() as u64,
+            rtt: Some(RTT.as_nanos() as u64),
+            acked: MSS,
+            sent_flight: MSS,
+            app_limited: true,
+            ..RateSample::default()
+        };
+        trip.bbr.on_ack(&mut trip.w, &sample);
+    }
+    assert_eq!(trip.bbr.phase, BbrPhase::Startup);
+}
+
+#[test]
+fn losses_end_startup() {
+    // Section 5.3.1.3: breaks if a flow whose losses go on for a round trip doubles its window until its rate stops
+    // growing. One loss is none.
+    let mut trip = Trip::new();
+    while trip.w.cwnd < PRODUCT / 4 {
+        trip.round(0);
+    }
+    trip.round(1);
+    trip.round(1);
+    assert_eq!(trip.bbr.phase, BbrPhase::Startup);
+    trip.round(100);
+    trip.round(100);
+    assert_ne!(trip.bbr.phase, BbrPhase::Startup);
+    assert!(trip.bbr.bounds.flight_high < u32::MAX);
+}
+
+#[test]
+fn a_long_probe_has_a_bounded_slope() {
+    // Section 5.3.3.6: breaks if the growth of a probe that its bound limits in each round overflows.
+    let mut trip = Trip::new();
+    trip.until(BbrPhase::Up, 150);
+    trip.bbr.bounds.flight_high = 4 * MSS;
+    for _ in 0..400 {
+        trip.now += RTT / 8;
+        let sample = RateSample {
+            now: trip.now,
+            delivered: 4 * u64::from(MSS),
+            interval: RTT.as_nanos() as u64,
+            acked: MSS / 2,
+            sent_flight: 4 * MSS,
+            cwnd_limited: true,
+            ..RateSample::default()
+        };
+        trip.bbr.on_ack(&mut trip.w, &sample);
+    }
+    assert_eq!(trip.bbr.phase, BbrPhase::Up);
+}
+
+#[test]
 fn losses_below_2_percent_change_nothing_and_more_bound_the_flight() {
     // Section 5.5.10: breaks if one loss in a hundred costs bandwidth, or a queue that overflows at each probe is
     // filled for ever.
@@ -287,6 +411,13 @@ fn the_bound_is_where_too_much_began_to_be_lost() {
         };
         let w = Window::new(MSS, 10);
         bounds.on_ack(&w, &sample, &model, BbrPhase::Up);
+        // A program without data has not found where the path ends.
+        let limited = RateSample {
+            app_limited: true,
+            ..sample
+        };
+        bounds.cut(&limited, 0);
+        assert_eq!(bounds.flight_high, u32::MAX, "{lost} bytes lost");
         bounds.cut(&sample, 0);
         assert_eq!(bounds.flight_high, high, "{lost} bytes lost");
     }

@@ -261,17 +261,22 @@ fn a_second_timeout_for_the_same_data_keeps_the_threshold() {
 /// Breaks when an undone event leaves another curve behind (RFC 9438 4.9; Linux restores the window only).
 #[test]
 fn undo_restores_the_epoch() {
-    for ms in [0, 500, 4_000, 12_000] {
-        let (mut a, mut b) = (Flow::after_loss(500, 50), Flow::after_loss(500, 50));
+    // On a path of 1 ms Reno's slope counts, which is that of before the earlier loss.
+    let far = [0, 500, 4_000, 12_000].map(|ms| (500, 50, ms, 8_000));
+    for (segments, rtt, ms, more) in far.into_iter().chain([(100, 1, 20, 20)]) {
+        let (mut a, mut b) = (
+            Flow::after_loss(segments, rtt),
+            Flow::after_loss(segments, rtt),
+        );
         a.run(ms);
         b.run(ms);
         b.congestion(Why::Loss);
         b.cubic.on_undo(&mut b.w, Time::from_nanos(b.now));
         assert_eq!(a.w, b.w);
-        a.run(8_000);
-        b.run(8_000);
+        a.run(more);
+        b.run(more);
         let (a, b) = (a.segments(), b.segments());
-        assert!((a - b).abs() < 0.01 * a, "{ms}: {a} {b}");
+        assert!((a - b).abs() < 0.01 * a, "{rtt} ms, {ms}: {a} {b}");
     }
 }
 
@@ -324,15 +329,38 @@ fn no_plateau_after_slow_start() {
     );
 }
 
-/// Breaks when a smaller MSS leaves the cube where it was: the window must still lead to the same plateau.
+/// Breaks when a smaller MSS leaves the cube where it was: the window, which has shrunk, would jump to half of its
+/// distance to the plateau. It must lead there as that of a flow which begins an epoch with small segments.
 #[test]
 fn a_smaller_mss_leaves_the_plateau_in_place() {
-    let mut flow = Flow::after_loss(500, 50);
-    flow.w.set_mss(MSS / 2);
-    flow.cubic.on_mss(&mut flow.w);
+    let (mut flow, mut small) = (Flow::after_loss(500, 50), Flow::after_loss(500, 50));
+    flow.run(1_000);
+    for flow in [&mut flow, &mut small] {
+        flow.w.set_mss(MSS / 2);
+        flow.cubic.on_mss(&mut flow.w);
+    }
+    (small.w, small.now) = (flow.w, flow.now);
     let begin = flow.w.cwnd;
     flow.run(3_000);
+    small.run(3_000);
+    assert_eq!(flow.w, small.w);
     assert!(flow.w.cwnd > begin);
+}
+
+/// Breaks when a window far below the plateau of a long path grows by the whole distance in one round trip (RFC 9438
+/// 4.2: by half of itself).
+#[test]
+fn a_window_grows_by_half_in_a_round_trip() {
+    let mut flow = Flow::after_loss(10_000, 5_000);
+    (flow.w.cwnd, flow.w.ssthresh) = (10 * MSS, 5 * MSS);
+    for _ in 0..10 {
+        flow.ack();
+    }
+    assert!(
+        (14.0..=15.0).contains(&flow.segments()),
+        "{}",
+        flow.segments()
+    );
 }
 
 /// Breaks when the cube root is wrong.

@@ -2,12 +2,15 @@
 //! of lifetimes and bounds are beside the code.
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::net::*;
 use crate::frames6::{CLAIM, PEER6, Seen6, US6, at6, icmp6_frame, nd_frame, parse_icmp6, parse6};
-use mbuf::Packet;
-use mbuma::{Autoconf, DropReason, IfAddr, RouteKind, TemporaryPolicy};
+use mbuf::{Mbufq, Packet};
+use mbuma::device::memory::Pipe;
+use mbuma::device::{Capabilities, Device};
+use mbuma::{Autoconf, DropReason, IfAddr, IfConfig, RouteKind, TemporaryPolicy};
 use wire::{
     ALL_NODES, ALL_ROUTERS, AdvertFlags, Icmp6Message, MacAddr, NdpMessage, NeighborMessage,
     link_local_of, solicited_node,
@@ -533,6 +536,13 @@ fn n10_the_first_hop_alone_may_redirect() {
     // Breaks if any station can lead packets to itself, or a redirect of the router does not count (RFC 4861 section
     // 8.1).
     let lab = host(Vec::new());
+    let (ours, other) = Pipe::pair(Capabilities::plain(1500));
+    let config = IfConfig {
+        autoconf: Some(Autoconf::default()),
+        mac: Some(MacAddr([2, 0, 0, 0, 0, 3])),
+        ..IfConfig::new("pipe1")
+    };
+    let link = lab.stack.attach(Arc::new(ours), config).unwrap();
     after(&lab, 5000);
     lab.give(&advert(1800, 5000, 5000));
     let learnt = probed(&after(&lab, 1000))[0];
@@ -561,6 +571,14 @@ fn n10_the_first_hop_alone_may_redirect() {
     // The better hop has an address of the link, or is the destination itself.
     lab.give(&redirect_to(PEER6, router()));
     assert_eq!((goes_to(), lab.dropped(DropReason::BadNd)), (ROUTER_MAC, 2));
+    // The router's address on another link is another station's.
+    let mut frame = redirect(router());
+    frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 3]);
+    let mut tx = Mbufq::new();
+    tx.enqueue(Packet::from_slice(&lab.pool, &frame, 0).unwrap());
+    other.transmit(&mut tx).unwrap();
+    lab.stack.poll_interface(link, ALL).unwrap();
+    assert_eq!((goes_to(), lab.dropped(DropReason::BadNd)), (ROUTER_MAC, 3));
     lab.give(&redirect(router()));
     assert_eq!(goes_to(), PEER_MAC);
     // Nor does it count when that hop is silent (section 7.3.3).

@@ -8,8 +8,8 @@ use crate::frames6::*;
 use kern::Random;
 use mbuma::{Config, DropReason, IfAddr};
 use wire::{
-    Icmp6Message, IpProto, MacAddr, NdpMessage, NeighborMessage, UdpHeader, link_local_of,
-    pseudo_header_v6, solicited_node,
+    AdvertFlags, Icmp6Message, IpProto, MacAddr, NdpMessage, NeighborMessage, UdpHeader,
+    link_local_of, pseudo_header_v6, solicited_node,
 };
 
 #[test]
@@ -64,6 +64,16 @@ fn n9_an_answer_to_one_station_reaches_no_other() {
                 (135, solicited_node(PEER6))
             );
         }
+    }
+    for mac in [MacAddr::BROADCAST, MacAddr([0x33, 0x33, 0, 0, 0, 1])] {
+        let flags = AdvertFlags {
+            router: false,
+            solicited: true,
+            overrides: true,
+        };
+        let answer = NeighborMessage::advert(PEER6, mac, flags);
+        lab.give(&nd_frame(PEER6, US6, &answer));
+        assert!(lab.frames().is_empty());
     }
     let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
     lab.give(&nd_frame(PEER6, solicited_node(US6), &question));

@@ -126,6 +126,13 @@ fn a_router_forwards_and_changes_only_the_hop() {
     let expected = ip(&Ipv4Fields { ttl: 1, ..fields }, &datagram(100));
     assert_eq!(frames[0][14..], expected);
     assert_eq!((router.forwarded(), router.lab.frames().len()), (1, 0));
+    // The bridges before it do not count behind it.
+    let frame = ip_frame(&to_far(), &datagram(100));
+    let mut packet = Packet::from_slice(&router.lab.pool, &frame, 0).unwrap();
+    packet.header_mut().hops = 7;
+    router.lab.put_packet(packet);
+    router.lab.poll();
+    assert_eq!(router.far_packets()[0].header().hops, 0);
 }
 
 /// Breaks if a packet circles for ever, or traceroute does not find the router.
@@ -139,7 +146,15 @@ fn hops_that_are_used_up() {
         assert_eq!(message, told);
         assert_eq!(quote[8], ttl, "as it came");
     }
-    assert_eq!(router.lab.dropped(DropReason::IpTtlExceeded), 2);
+    // Of a datagram's fragments the first alone causes an error (RFC 1122 3.2.2).
+    let later = Ipv4Fields {
+        ttl: 1,
+        frag_offset: 64,
+        ..to_far()
+    };
+    router.give(&later, b"12345678");
+    assert!(router.lab.frames().is_empty());
+    assert_eq!(router.lab.dropped(DropReason::IpTtlExceeded), 3);
     assert!(router.far_frames().is_empty());
 }
 

@@ -587,6 +587,10 @@ fn p1_and_p3_a_believed_report_makes_datagrams_fit_the_path() {
     let mut forged = frames[0].clone();
     forged[14 + 48 + 1] ^= 0x55;
     lab.give(&too_big(&forged, 1400));
+    // A later fragment has no ports.
+    let mut later = frames[0].clone();
+    later[14 + 42] = 1;
+    lab.give(&too_big(&later, 1400));
     assert_eq!(largest().0, 1496);
     lab.give(&too_big(&frames[0], 1400));
     assert_eq!(largest().0, 1400);

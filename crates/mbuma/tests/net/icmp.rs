@@ -318,7 +318,8 @@ fn pings_that_wait_are_bounded() {
     assert_eq!(std::iter::from_fn(|| echoes.recv().ok()).count(), 256);
 }
 
-/// Breaks if the sender of a datagram never hears that it was refused.
+/// Breaks if the sender of a datagram never hears that it was refused, or if the payload of a later fragment is taken
+/// for ports, by which the program that wrote it chooses the socket that gets the error.
 #[test]
 fn errors_reach_the_udp_socket() {
     let lab = Lab::plain();
@@ -336,5 +337,10 @@ fn errors_reach_the_udp_socket() {
         (heard.src, heard.dst, heard.kind),
         (at(US, 1000).into(), at(PEER, 9).into(), IcmpError::Port)
     );
+    let mut later = quote.to_vec();
+    later[7] = 64;
+    let unreachable = IcmpMessage::DestUnreachable(Unreachable::HostUnreachable);
+    let error = icmp(unreachable, &later);
+    lab.give(&ip_frame(&from_peer(US, IpProto::ICMP), &error));
     assert!(socket.take_error().is_none());
 }

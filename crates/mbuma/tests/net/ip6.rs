@@ -33,6 +33,29 @@ fn i7_a_ping_is_answered_from_the_address_asked() {
 }
 
 #[test]
+fn a_gateway_answers_for_no_address_of_a_link() {
+    // RFC 4291 2.5.6: breaks if an interface that accepts any address takes packets from or to link-local addresses,
+    // which its program would send on to the host's links.
+    let lab = Lab::new(Setup {
+        accept_any: true,
+        addrs: vec![IfAddr::new(US6, 64)],
+        ..Setup::default()
+    });
+    let far = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+    let near = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 77);
+    for (src, dst, refused) in [(PEER6, far, 0), (PEER6, near, 1), (near, far, 2)] {
+        let fields = Ipv6Fields {
+            next: IpProto(253),
+            src,
+            dst,
+            ..Ipv6Fields::default()
+        };
+        lab.give(&frame6(&fields, b"12345678"));
+        assert_eq!(lab.dropped(DropReason::IpNotForUs), refused, "{src} {dst}");
+    }
+}
+
+#[test]
 fn h2_an_unknown_next_header_is_told_with_its_place() {
     // Breaks if the sender does not learn of it, or the pointer is wrong (RFC 8200 section 4).
     let lab = lab();

@@ -366,6 +366,21 @@ fn r4_a_neighbour_is_told_of_the_better_first_hop() {
         assert_eq!(body.len(), 1280 - Ipv6Header::LEN - 8);
         assert_eq!((body[40], body[48 + 7]), (4, 64));
     }
+    // A station behind another router asks that router, and a router is known by its link-local address (RFC 4861 8.1).
+    let elsewhere = Ipv6Addr::from_bits(0xfd03 << 112);
+    let to = IfAddr::new(elsewhere, 64);
+    let route = RouteKind::Gateway(router.lab.iface, near.into());
+    router.lab.stack.add_route(to, route).expect("a new one");
+    for (src, dst) in [(behind, near), (PEER6, elsewhere)] {
+        let fields = Ipv6Fields {
+            next: IpProto(253),
+            src,
+            dst,
+            ..Ipv6Fields::default()
+        };
+        router.lab.give(&frame6(&fields, &pattern_bytes(100)));
+        assert_eq!(parse6(&router.lab.frame()).dst, dst);
+    }
     for _ in 0..1000 {
         router.give(near, 64, 100);
     }

@@ -165,7 +165,14 @@ fn the_table_is_bounded() {
     assert_eq!(lan.heard(), [1, 0, 0], "it was there first");
     lan.say(0, 3, mac(200));
     assert_eq!(lan.heard(), [0, 1, 1], "there was no room for it");
-    lan.clock.advance(Duration::from_secs(10));
+    // Forged sources let a full table be searched once a second at most.
+    for (ms, forged) in [(9500, 201), (500, 202)] {
+        lan.clock.advance(Duration::from_millis(ms));
+        lan.say(0, forged, MacAddr::BROADCAST);
+        assert_eq!(lan.bridge.stats().addresses, 4);
+    }
+    lan.clock.advance(Duration::from_millis(500));
+    lan.heard();
     lan.say(1, 200, mac(2));
     assert_eq!(lan.heard(), [1, 0, 1], "2 was silent for too long");
     lan.say(0, 2, mac(200));

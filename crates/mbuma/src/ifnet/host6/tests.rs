@@ -89,6 +89,10 @@ fn a5_a_prefix_makes_an_address_only_if_it_is_fit_for_one() {
             prefix: ROUTER,
             ..fit
         },
+        PrefixInfo {
+            prefix: wire::ALL_NODES,
+            ..fit
+        },
     ];
     for unfit in unfit {
         assert!(
@@ -97,6 +101,22 @@ fn a5_a_prefix_makes_an_address_only_if_it_is_fit_for_one() {
         );
     }
     assert_eq!(added(&hears(&host_with(0, 1), NOW, &[fit])).len(), 1);
+}
+
+#[test]
+fn a_neighbour_is_believed_for_an_hour_at_most() {
+    // RFC 4861 6.3.4: breaks if one advertisement makes a host send to dead neighbours for weeks.
+    let long = [3_600_000, 3_600_001, u32::MAX].map(|reachable_ms| {
+        let advert = RouterAdvert {
+            reachable_ms,
+            ..advert(1800)
+        };
+        let random = &mut Random::from_seed(1);
+        let actions = host_with(0, 1).advertised(NOW, ROUTER, &advert, [].into_iter(), random);
+        let is_time = |action: &HostAction| matches!(action, HostAction::Reachable(_));
+        actions.iter().any(is_time)
+    });
+    assert_eq!(long, [true, false, false]);
 }
 
 #[test]
@@ -153,13 +173,14 @@ fn a7_prefixes_routers_and_redirects_are_bounded() {
             NOW,
             other,
             &advert(1800),
-            [].into_iter(),
+            [prefix(n, 100, 200)].into_iter(),
             &mut Random::from_seed(1),
         );
         host.redirected(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n));
     }
     let state = host.state.lock();
     assert_eq!(state.tentative.addrs().count(), PREFIXES_MAX, "addresses");
+    assert_eq!(state.assigned.deadlines().count(), 2 * PREFIXES_MAX);
     let bound = link::ROUTERS_MAX + PREFIXES_MAX + link::REDIRECTS_MAX;
     assert_eq!(state.routes.removals().count(), bound);
 }

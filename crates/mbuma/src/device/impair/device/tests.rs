@@ -105,6 +105,28 @@ fn what_is_under_way_is_bounded() {
     assert!(under_way as usize * 1500 <= HELD_MAX, "{under_way}");
     assert_eq!(alone.device.detached(), 0);
     assert_eq!(alone.device.next_deadline(), None);
+    // Attached again, it begins with nothing under way.
+    let mut tx = Mbufq::new();
+    tx.enqueue(alone.frame(1, 1500));
+    alone.device.transmit(&mut tx).expect("it is there");
+    let [_, outward] = alone.device.counts();
+    assert_eq!(outward.of(LinkEvent::Delivered), under_way + 1);
+    alone.device.detached();
+    alone.finish();
+}
+
+#[test]
+fn what_came_out_makes_room() {
+    // Breaks when a link drops every frame once it has carried as many bytes as may be under way.
+    let alone = Alone::new("delay=1ms", "delay=1ms", Capabilities::plain(1500));
+    for _ in 0..=HELD_MAX / (1000 * 1500) {
+        let mut tx = Mbufq::new();
+        (0..1000).for_each(|_| tx.enqueue(alone.frame(1, 1500)));
+        alone.device.transmit(&mut tx).expect("it is there");
+        alone.clock.advance(MS);
+        alone.send(0..0);
+        assert_eq!(received(&alone.peer).len(), 1000);
+    }
     alone.finish();
 }
 
@@ -123,6 +145,12 @@ fn damage_is_not_seen_by_others_that_share_the_bytes() {
     assert_eq!((got.len(), inverted), (1000, 1));
     assert_eq!(original.to_vec(), vec![5; 1000]);
     drop(original);
+    // ARP has no checksum that would show the damage.
+    let mut arp = vec![0; 60];
+    EtherHeader::new(MacAddr::BROADCAST, MacAddr::ZERO, EtherType::ARP).emit(&mut arp);
+    tx.enqueue(Packet::from_slice(&alone.pool, &arp, 0).expect("buffers"));
+    alone.device.transmit(&mut tx).expect("it is there");
+    assert!(received(&alone.peer).is_empty(), "it is lost");
     alone.finish();
 }
 

@@ -18,7 +18,7 @@ use wire::{
 };
 
 /// The routers' address in the network of [`US6`].
-const ROUTERS: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0);
+pub(crate) const ROUTERS: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0);
 const PING: Icmp6Message = Icmp6Message::EchoRequest { id: 5, seq: 9 };
 const PONG: Icmp6Message = Icmp6Message::EchoReply { id: 5, seq: 9 };
 const SECOND: Duration = Duration::from_secs(1);

@@ -106,18 +106,18 @@ fn message(kind: u8, code: u8, body: &[u8]) -> Vec<u8> {
 }
 
 /// A query of version 3 for a group, or none, and these sources, with a limit of a second.
-fn query(group: Ipv4Addr, sources: &[Ipv4Addr]) -> Vec<u8> {
+pub(crate) fn query(group: Ipv4Addr, sources: &[Ipv4Addr]) -> Vec<u8> {
     let mut body = group.octets().to_vec();
     body.extend([2, 125, 0, sources.len() as u8]);
     body.extend(sources.iter().flat_map(Ipv4Addr::octets));
     message(igmp_type::QUERY, 10, &body)
 }
 
-fn ask(lab: &Lab, dst: Ipv4Addr, query: &[u8]) {
+pub(crate) fn ask(lab: &Lab, dst: Ipv4Addr, query: &[u8]) {
     lab.give(&ip_frame(&from_router(dst), query));
 }
 
-const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+pub(crate) const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 
 fn bind(lab: &Lab, port: u16) -> UdpSocket {
     lab.stack.udp_bind((ANY, port)).unwrap()

@@ -66,5 +66,6 @@ mod segmented;
 mod shapes;
 mod shared_listeners;
 mod shared_ports;
+mod shared_timers;
 mod transport6;
 mod udp;

@@ -61,6 +61,29 @@ fn a_window_leaves_over_half_a_round_trip_in_slow_start() {
 }
 
 #[test]
+fn a_send_buffer_whose_size_a_program_has_set_does_not_grow() {
+    // SO_SNDBUF: breaks if a far peer's window makes a buffer larger than its program allows.
+    let mut b = paced();
+    let (mut hand, stream) = far(&mut b);
+    let size = 30 * MSS;
+    stream.set_options(&mbuma::TcpSocketOptions {
+        send_buffer: Some(size),
+        ..mbuma::TcpSocketOptions::default()
+    });
+    for _ in 0..3 {
+        assert_eq!(stream.send(&bytes(10 * FLIGHT)), Ok(size));
+        b.run(ms(20));
+        let last = b.seen().pop().expect("data");
+        b.say(&hand.ack(&last));
+        b.run(ms(20));
+        if let Some(last) = b.seen().pop() {
+            b.say(&hand.ack(&last));
+        }
+    }
+    stream.abort();
+}
+
+#[test]
 fn acknowledgements_do_not_wait_for_their_turn() {
     // Breaks when an acknowledgement is held back with the data that could have carried it.
     let mut b = paced();

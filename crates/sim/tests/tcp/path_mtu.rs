@@ -104,6 +104,41 @@ fn a_report_about_a_size_that_passed_waits_for_the_loss() {
 }
 
 #[test]
+fn of_several_reports_the_one_about_the_earliest_data_is_judged() {
+    // RFC 5927 7.2: breaks if the loss of the first segment of a flight, each of which was reported as too large, shows
+    // nothing, because the last report replaced the first.
+    let mut b = Bench::new();
+    let (mut hand, stream, seen) = ten_under_way(&mut b);
+    b.say(&hand.ack(&seen[9]));
+    b.seen();
+    b.send(&stream, &bytes(10 * MSS));
+    let seen = b.seen();
+    for about in &seen {
+        assert!(reported(&mut b, about, small()).is_empty());
+    }
+    for _ in 0..3 {
+        b.say(&hand.segment(ACK));
+    }
+    let again = b.seen();
+    assert_eq!(again[0].seq, seen[0].seq);
+    assert!(again[0].data.len() <= small_mss());
+    assert_eq!(stream.info().mss, small_mss() as u32);
+    b.say(&hand.ack(&seen[9]));
+}
+
+#[test]
+fn a_station_of_the_link_that_does_not_answer_is_no_black_hole() {
+    // RFC 8899 4.3: breaks if a neighbour that is silent for seconds gets small segments: no router is on the way.
+    let mut b = Bench::new();
+    let (mut hand, stream, seen) = ten_under_way(&mut b);
+    b.run(ms(1500));
+    assert!(b.stack().stats().tcp.timeouts >= 2);
+    assert_eq!(stream.info().mss, MSS as u32);
+    b.seen();
+    b.say(&hand.ack(&seen[9]));
+}
+
+#[test]
 fn a_report_about_a_packet_that_would_have_passed_is_forged() {
     // RFC 5927 7.2: breaks if an error is believed that names an MTU not smaller than the packet that it quotes.
     let mut b = Bench::new();

@@ -87,6 +87,14 @@ fn a_user_that_reads_nothing_and_a_near_peer_get_no_more() {
     assert_eq!(far_away.streams[1].info().recv_queue, 0);
     let (_, window) = far_away.transfer(false);
     assert!(window < 64 << 10, "{window}");
+    // Nor does one whose size its program has set (SO_RCVBUF).
+    let fixed = far(ms(50), 8 << 20, true);
+    fixed.streams[1].set_options(&mbuma::TcpSocketOptions {
+        recv_buffer: Some(64 << 10),
+        ..mbuma::TcpSocketOptions::default()
+    });
+    let (_, window) = fixed.transfer(true);
+    assert!(window <= 64 << 10, "{window}");
     let (_, window) = far(std::time::Duration::from_micros(100), 8 << 20, true).transfer(true);
     assert!(window <= 64 << 10, "{window}");
 }

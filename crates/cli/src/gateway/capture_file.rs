@@ -170,6 +170,8 @@ mod tests {
             .expect("written");
         file.write_all(b"par").expect("written");
         file.fail(&ErrorKind::StorageFull.into());
+        // A buffer in front of it does not write the rest of the block later.
+        assert!(file.write_all(b"t").is_err());
         assert_eq!(fs::read(&path).expect("it is there"), b"whole");
         fs::remove_dir_all(&directory).expect("removed");
     }

@@ -97,6 +97,12 @@ fn questions_to_others_and_garbage_go_on() {
     for len in 0..sent.len() {
         assert_eq!(names.answer_to(&sent[..len]), None, "{len}");
     }
+    // An answer, and a dynamic update (RFC 2136).
+    for bits in [0x80, 5 << 3] {
+        let mut other = sent.clone();
+        other[2] |= bits;
+        assert_eq!(names.answer_to(&other), None, "{bits:x}");
+    }
     // Counts of questions and of each section that the message does not have.
     for at in [4, 6, 8, 10] {
         let mut wrong = sent.clone();
@@ -118,7 +124,9 @@ fn an_answer_has_no_extras_of_the_question_but_says_that_edns_is_known() {
         let edns = packet
             .opt()
             .map(|opt| (opt.udp_packet_size, opt.opt_codes.len()));
-        assert_eq!(packet.answers.len(), 1);
+        // It may be another guest's address a moment later.
+        let times: Vec<u32> = packet.answers.iter().map(|answer| answer.ttl).collect();
+        assert_eq!(times, [0]);
         (edns, answer[11])
     };
     let edns = extra(41, 1232, &[0, 10, 0, 2, 1, 2]);

@@ -175,6 +175,27 @@ fn options_are_those_asked_for_within_the_clients_limit() {
 }
 
 #[test]
+fn a_reply_has_the_options_of_its_kind() {
+    // Breaks if a NAK lacks the client's identifier (RFC 6842 3), so that the client keeps a wrong address; if the
+    // answer to an INFORM, which leases nothing, has the times of a lease (RFC 2131 4.3.5); or if an ACK for a DISCOVER
+    // does not say rapid commit (RFC 4039 3.1), without which the client drops it.
+    let [discover, request, inform] =
+        [Dhcp4Type::Discover, Dhcp4Type::Request, Dhcp4Type::Inform].map(kind);
+    let other = new_client().with_client_addr(OTHER);
+    let numbers = |header, options: &[(u8, &[u8])]| {
+        let sent = question(header, &[options, &[(55, &[]), (61, &[1, 2])]].concat());
+        let reply = terms().reply_to(&sent).expect("a reply");
+        let (_, options) = Dhcp4Header::parse_reply(&reply.message).expect("a reply");
+        options.map(|(number, _)| number).collect::<Vec<u8>>()
+    };
+    let refused = numbers(new_client(), &[(53, &request), (50, &OTHER.octets())]);
+    assert_eq!(refused, [53, 54, 61]);
+    assert_eq!(numbers(other, &[(53, &inform)]), [53, 54, 61, 1]);
+    let at_once = numbers(new_client(), &[(53, &discover), (80, &[])]);
+    assert_eq!(at_once, [53, 54, 61, 51, 58, 59, 80, 1]);
+}
+
+#[test]
 fn no_question_panics_or_crosses_a_relay() {
     // Breaks if the server answers a truncated message or one that names a relay agent, or panics.
     let discover = kind(Dhcp4Type::Discover);

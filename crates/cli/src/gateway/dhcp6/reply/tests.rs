@@ -57,6 +57,10 @@ fn outcome(terms: &Dhcp6Terms, question: &[u8]) -> Outcome {
     assert_eq!(options.get(option::SERVER_ID), Some(&SERVER_ID[..]));
     let (_, asked) = Dhcp6Header::parse(question).expect("a question");
     assert_eq!(options.get(option::CLIENT_ID), asked.get(option::CLIENT_ID));
+    // Without it, a client drops the reply to a SOLICIT (section 18.2.1).
+    let is_rapid = options.get(option::RAPID_COMMIT).is_some();
+    let is_early = header.kind == Dhcp6Type::Reply && question[0] == Dhcp6Type::Solicit as u8;
+    assert_eq!(is_rapid, is_early);
     let mut addrs = Vec::new();
     let mut codes = Vec::new();
     let code = |value: &[u8]| u16::from_be_bytes([value[0], value[1]]);
@@ -165,6 +169,7 @@ fn each_question_has_its_reply() {
         (InformationRequest, &[client, ours], reply(vec![], &[])),
         (InformationRequest, &[client, another], None),
         (InformationRequest, &[client, none], None),
+        (InformationRequest, &[client, prefix], None),
         (Advertise, &[client, ours], None),
         (Reply, &[client, ours], None),
         (Reconfigure, &[client, ours], None),

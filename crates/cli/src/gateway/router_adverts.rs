@@ -199,10 +199,10 @@ impl AdvertTerms {
         if !names.is_empty() {
             options.push(with_names);
         }
-        // If the domains do not fit they are left out: the address and the route are more important.
+        // If the domains do not fit they are left out: the addresses and the route are more important.
         advert
             .emit(&options, out)
-            .or_else(|| advert.emit(options.get(..3)?, out))
+            .or_else(|| advert.emit(options.split_last()?.1, out))
     }
 }
 

@@ -84,11 +84,6 @@ impl Conversation {
         self.received.get(..len).unwrap_or_default().to_vec()
     }
 
-    /// Whether no other request is read.
-    pub(crate) fn is_over(&self) -> bool {
-        self.over
-    }
-
     /// The request at the front, of `len` bytes, has its answer; another may follow unless this was the `last`.
     pub(crate) fn done(&mut self, len: usize, last: bool) {
         self.searched = 0;

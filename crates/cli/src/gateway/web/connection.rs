@@ -141,16 +141,16 @@ impl WebConnection {
     /// then it ends now.
     pub(super) fn drain(&mut self) -> bool {
         self.conversation.close();
-        match &mut self.sending {
-            Some(sending) => sending.last = true,
-            None if self.search.is_some() || self.phase == WebPhase::Ends => {}
-            None if self.stream.send_queue() == 0 => return true,
-            None => {
-                self.stream.end();
-                self.phase = WebPhase::Ends;
-                self.taken = self.taken_now();
-            }
+        let is_busy = self.sending.is_some() || self.search.is_some();
+        if is_busy || self.phase == WebPhase::Ends {
+            return false;
         }
+        if self.stream.send_queue() == 0 {
+            return true;
+        }
+        self.stream.end();
+        self.phase = WebPhase::Ends;
+        self.taken = self.taken_now();
         false
     }
 
@@ -342,14 +342,9 @@ impl WebConnection {
         let Some(response) = wait.take() else {
             return false;
         };
-        // The server may end meanwhile.
-        let over = self.conversation.is_over();
         self.conversation.done(*len, response.0.last);
         self.search = None;
         self.begin(response);
-        if let (true, Some(sending)) = (over, &mut self.sending) {
-            sending.last = true;
-        }
         true
     }
 

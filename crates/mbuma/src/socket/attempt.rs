@@ -58,7 +58,7 @@ pub(super) fn polled<T, E: NotReady>(
     until_ready(attempt(Some(WaitBy::Polled(&task))))
 }
 
-fn until_ready<T, E: NotReady>(result: Result<T, E>) -> Poll<Result<T, E>> {
+pub(super) fn until_ready<T, E: NotReady>(result: Result<T, E>) -> Poll<Result<T, E>> {
     match result {
         Err(e) if e.is_not_ready() => Poll::Pending,
         other => Poll::Ready(other),

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use super::attempt::until_ready;
 use super::endpoint::IntoEndpoint;
 use super::{Datagram, Incoming, Interceptor, RecvError, TcpListener, TcpStream, UdpSocket};
 use crate::error::SocketError;
@@ -87,10 +88,10 @@ impl TcpListener {
     /// The next established connection.
     ///
     /// # Errors
-    /// None; the type is `Result` for symmetry with [`TcpListener::accept`].
+    /// [`SocketError::AddrNotAvailable`], as [`accept`](TcpListener::accept).
     pub fn accept_async(&self) -> impl Future<Output = Result<TcpStream, SocketError>> + '_ {
         Attempts::new(
-            |waits: Waits<'_, '_>| self.attempt(wait_by(waits)).map(Ok),
+            |waits: Waits<'_, '_>| until_ready(self.attempt(wait_by(waits))),
             |id| self.forget(id),
         )
     }

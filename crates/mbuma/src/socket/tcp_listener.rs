@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use wire::{SeqNum, TcpFlags, TcpOptions};
 
+use super::attempt::{blocking, polled};
 use super::endpoint::{IntoEndpoint, endpoint};
 use super::tcp_stream::abort;
 use super::{SocketError, TcpStream};
 use crate::ifnet::IfIndex;
 use crate::ip::IcmpError;
 use crate::network;
-use crate::park::retry_within;
 use crate::stack::Stack;
 use crate::state::StackState;
 use crate::tcp::accept::{AcceptQueue, SHARERS_MAX};
@@ -70,38 +70,33 @@ impl TcpListener {
     /// The next established connection.
     ///
     /// # Errors
-    /// [`SocketError::WouldBlock`] if there is none now.
+    /// [`SocketError::WouldBlock`] if there is none now; [`SocketError::AddrNotAvailable`] if there will be none,
+    /// because the [interface](Stack::tcp_listen_on) that it listens on was detached.
     pub fn accept(&self) -> Result<TcpStream, SocketError> {
-        match self.attempt(None) {
-            Poll::Ready(stream) => Ok(stream),
-            Poll::Pending => Err(SocketError::WouldBlock),
-        }
+        self.attempt(None)
     }
 
     /// The next established connection, waiting for one.
     ///
     /// # Errors
-    /// [`SocketError::TimedOut`] when the time is over.
+    /// [`SocketError::TimedOut`] when the time is over; [`SocketError::AddrNotAvailable`], as [`accept`](Self::accept).
     pub fn accept_blocking(&self, timeout: Option<Duration>) -> Result<TcpStream, SocketError> {
         let timeout = || timeout.or_else(|| self.options().recv_timeout);
-        let oldest = retry_within(timeout, |waiter| self.attempt(waiter.map(WaitBy::Once)));
-        oldest.ok_or(SocketError::TimedOut)
+        blocking(timeout, |waiting| self.attempt(waiting))
     }
 
     /// The next established connection, for one task: if several poll, the one that polled last is woken.
     ///
     /// # Errors
-    /// None; the type is `Result` for symmetry with [`TcpListener::accept`].
+    /// [`SocketError::AddrNotAvailable`], as [`accept`](Self::accept).
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<TcpStream, SocketError>> {
-        let pcb = poll_queue(&self.stack, &self.queue, cx);
-        pcb.map(|pcb| Ok(TcpStream::from_pcb(Arc::clone(&self.stack), pcb)))
+        polled(cx, |waiting| self.attempt(waiting))
     }
 
     /// The next connection; without one, the waiting call is woken when there is one.
-    pub(super) fn attempt(&self, waiting: Option<WaitBy<'_>>) -> Poll<TcpStream> {
+    pub(super) fn attempt(&self, waiting: Option<WaitBy<'_>>) -> Result<TcpStream, SocketError> {
         let pcb = self.queue.pop(self.stack.giant(), waiting);
-        let stream = pcb.map(|pcb| TcpStream::from_pcb(Arc::clone(&self.stack), pcb));
-        stream.map_or(Poll::Pending, Poll::Ready)
+        pcb.map(|pcb| TcpStream::from_pcb(Arc::clone(&self.stack), pcb))
     }
 
     /// Removes the waker of a future.
@@ -113,13 +108,6 @@ impl TcpListener {
     pub fn set_waker(&self, waker: Option<Waker>) {
         self.queue.set_waker(self.stack.giant(), waker);
     }
-}
-
-/// The next connection of `queue`, or the task is woken when there is one.
-fn poll_queue(stack: &StackState, queue: &AcceptQueue, cx: &Context<'_>) -> Poll<Arc<Inpcb>> {
-    let task = PollingTask::new(cx);
-    let oldest = queue.pop(stack.giant(), Some(WaitBy::Polled(&task)));
-    oldest.map_or(Poll::Pending, Poll::Ready)
 }
 
 impl Drop for TcpListener {
@@ -149,13 +137,14 @@ pub struct Interceptor {
 impl Interceptor {
     /// The next client that asks for a connection, if there is one.
     pub fn next(&self) -> Option<Incoming> {
-        let pcb = self.queue.pop(self.stack.giant(), None)?;
+        let pcb = self.queue.pop(self.stack.giant(), None).ok()?;
         Some(self.incoming(pcb))
     }
 
     /// The next client that asks for a connection, for one task: if several poll, the one that polled last is woken.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Incoming> {
-        poll_queue(&self.stack, &self.queue, cx).map(|pcb| self.incoming(pcb))
+        let task = PollingTask::new(cx);
+        self.attempt(Some(WaitBy::Polled(&task)))
     }
 
     /// The next connection; without one, the waiting call is woken when there is one.
@@ -360,10 +349,12 @@ impl Stack {
         index: IfIndex,
         backlog: usize,
     ) -> Result<TcpListener, SocketError> {
-        if self.0.interface(index).is_none() {
-            return Err(SocketError::AddrNotAvailable);
-        }
-        self.tcp_listen_as(addr, Some(index), backlog, false)
+        let listener = self.tcp_listen_as(addr, Some(index), backlog, false)?;
+        // Afterwards, because the interface may be detached meanwhile.
+        let is_there = self.0.interface(index).is_some();
+        is_there
+            .then_some(listener)
+            .ok_or(SocketError::AddrNotAvailable)
     }
 
     /// The same for a listener whose address and port other listeners may have too, up to 256, if they are made in this

@@ -1,6 +1,9 @@
 //! Listeners that share an address and a port, and those of one interface, over both versions of IP.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
 
 use crate::common::net::*;
 use crate::connected::HOSTS;
@@ -8,6 +11,15 @@ use crate::frames6::lab;
 use mbuma::{SocketError, State, TcpListener};
 
 const PORT: u16 = 80;
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// Connects from `count` ports, which begin at `first`; how many clients each listener got.
 fn spread<const N: usize>(
@@ -68,7 +80,7 @@ fn each_listener_gets_its_share_and_a_client_the_same_one() {
 #[test]
 fn a_listener_of_one_interface_hears_no_other() {
     // SO_BINDTODEVICE: breaks if a client of another interface is accepted, one of this interface goes to the listener
-    // of all, or the port is lost for the others.
+    // of all, the port is lost for the others, or a program waits for clients of an interface that is gone.
     let all_of = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
     let own_of = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     for ((host, all), own) in HOSTS
@@ -99,7 +111,18 @@ fn a_listener_of_one_interface_hears_no_other() {
         drop(on_link);
         assert_eq!(connect(host), None);
         assert!(on_all.accept().is_ok());
+        // A reader of a listener whose interface goes hears that no client will come.
+        let cut_off = listen().unwrap();
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut cx = Context::from_waker(&waker);
+        assert!(cut_off.poll_accept(&mut cx).is_pending());
         stack.detach(lab.iface);
-        assert_eq!(listen().err(), Some(SocketError::AddrNotAvailable));
+        assert!(woken.0.load(Ordering::Relaxed));
+        let gone = Some(SocketError::AddrNotAvailable);
+        assert_eq!(cut_off.accept().err(), gone);
+        drop(cut_off);
+        assert_eq!(listen().err(), gone);
+        assert_eq!(on_all.accept().err(), Some(SocketError::WouldBlock));
     }
 }

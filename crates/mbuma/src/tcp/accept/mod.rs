@@ -25,6 +25,8 @@ use kern::{Giant, Guarded, LockClass, Random, RmLock, SeededState, order};
 
 use super::pcb::Inpcb;
 use super::user_options::TcpSocketOptions;
+use crate::batch::Batch;
+use crate::error::SocketError;
 use crate::ifnet::IfIndex;
 use crate::inet::Ends;
 use crate::waiters::{FutureId, WaitBy, WaiterSet, Wakes, Want};
@@ -55,6 +57,8 @@ struct AcceptEntries {
     acceptors: WaiterSet,
     /// The options that connections inherit.
     inherited: Option<Box<TcpSocketOptions>>,
+    /// The interface by which its clients come is gone.
+    cut_off: bool,
     closed: bool,
 }
 
@@ -183,13 +187,32 @@ impl AcceptQueue {
     }
 
     /// Takes the oldest. If there is none, `waiting` is woken when there is one.
-    pub(crate) fn pop(&self, giant: &Giant, waiting: Option<WaitBy<'_>>) -> Option<Arc<Inpcb>> {
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`]; [`SocketError::AddrNotAvailable`] if no other can come.
+    pub(crate) fn pop(
+        &self,
+        giant: &Giant,
+        waiting: Option<WaitBy<'_>>,
+    ) -> Result<Arc<Inpcb>, SocketError> {
         let mut q = self.queue.lock(giant);
-        let oldest = q.ready.pop_front();
-        if let (None, Some(waiting)) = (&oldest, waiting) {
+        if let Some(oldest) = q.ready.pop_front() {
+            return Ok(oldest);
+        }
+        if q.cut_off {
+            return Err(SocketError::AddrNotAvailable);
+        }
+        if let Some(waiting) = waiting {
             q.acceptors.register(Want::Read, waiting);
         }
-        oldest
+        Err(SocketError::WouldBlock)
+    }
+
+    /// The interface by which its clients come is gone. The caller must call the wakers when it holds no lock.
+    fn cut_off(&self) -> Wakes {
+        let mut q = self.queue.lock_inside();
+        q.cut_off = true;
+        q.acceptors.take(Want::Read)
     }
 
     /// Removes the waker of a future.
@@ -323,6 +346,15 @@ impl Listeners {
             all.queues.push(Arc::clone(queue));
         }
         added
+    }
+
+    /// An interface is gone, and with it the clients of the listeners that take no others.
+    pub(crate) fn interface_gone(&self, batch: &mut Batch<'_>, index: IfIndex) {
+        let tables = self.tables.read();
+        let its = tables.by_addr.iter().filter(|(at, _)| at.1 == Some(index));
+        for queue in its.flat_map(|(_, all)| &all.queues) {
+            batch.wake(queue.cut_off());
+        }
     }
 
     /// Adds an interceptor; false if the interface has one.

@@ -3,7 +3,8 @@
 //!
 //! | scenario | what races |
 //! |---|---|
-//! | UDP | two readers of one socket, three datagrams, an ICMP error |
+//! | UDP | two readers of a connected socket, three datagrams, an ICMP error |
+//! | UDP | a reader of a socket that is connected meanwhile, and then an ICMP error |
 //! | TCP | readers in calls, a task that polls each direction, a reset by the peer, an end by the socket's other user |
 //!
 //! In each order every reader returns: it sleeps only if the next thread that has something for it will find its waker.
@@ -48,7 +49,9 @@ use crate::waiters::Want;
 use crate::{Config, batch::Batch};
 
 const LOCAL: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 53);
-const PEER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 5000);
+const PEER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5000);
+/// Our end of a flow to it.
+const OWN: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 53);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mistake {
@@ -144,6 +147,7 @@ fn datagrams(stack: &Stack, mistake: Mistake) {
     let ends = Ends::between(LOCAL.into(), PEER.into()).expect("one version");
     let found = stack.0.udp.table.lookup(&ends, Whose::Many);
     let pcb = found.expect("it is bound there");
+    socket.connect(PEER).expect("by lo0");
     if mistake != Mistake::LateWaker {
         socket.set_waker(Some(Waker::from(Arc::new(Looker(Arc::clone(&pcb))))));
     }
@@ -158,15 +162,7 @@ fn datagrams(stack: &Stack, mistake: Mistake) {
             (0..count).for_each(|_| stack.0.enter(one));
         })
     });
-    let inner = &stack.0;
-    let ends = Ends::between(LOCAL.into(), PEER.into()).expect("one version");
-    let quoted = Quoted {
-        proto: IpProto::UDP,
-        ends,
-        seq: SeqNum(0),
-        total_len: 0,
-    };
-    inner.enter(|batch| udp::input::control(batch, IcmpError::Port, &quoted));
+    report(stack);
     join(readers);
     join(sources);
     assert!(pcb.queue.is_empty());
@@ -174,6 +170,35 @@ fn datagrams(stack: &Stack, mistake: Mistake) {
     drop(socket);
     // No reference is left: the test itself has the last one.
     assert_eq!(Arc::strong_count(&pcb), 1, "somebody knows a closed socket");
+}
+
+/// An ICMP error about a datagram to the peer comes in.
+fn report(stack: &Stack) {
+    let quoted = Quoted {
+        proto: IpProto::UDP,
+        ends: Ends::between(OWN.into(), PEER.into()).expect("one version"),
+        seq: SeqNum(0),
+        total_len: 0,
+    };
+    let report = |batch: &mut Batch<'_>| udp::input::control(batch, IcmpError::Port, &quoted);
+    stack.0.enter(report);
+}
+
+/// A reader, whose socket another thread connects to a peer that is not there.
+fn connected_late(stack: &Stack, _: Mistake) {
+    let socket = stack.udp_bind(LOCAL).expect("the port is free");
+    let reader = {
+        let socket = socket.clone();
+        spawn(move || {
+            assert!(matches!(
+                socket.recv_blocking(None),
+                Err(RecvError::Icmp(_))
+            ))
+        })
+    };
+    socket.connect(PEER).expect("by lo0");
+    report(stack);
+    join([reader]);
 }
 
 /// A connection that answers nothing: so no buffer is ever needed.
@@ -283,6 +308,12 @@ fn an_end(stack: &Stack, mistake: Mistake) {
 fn socket_wakeup_of_datagrams() {
     // Breaks if a reader sleeps while a datagram waits, or a waker is called under a lock.
     check("socket wakeup, datagrams", datagrams, Mistake::None);
+}
+
+#[test]
+fn socket_wakeup_of_a_socket_that_is_connected_meanwhile() {
+    // Breaks if a reader that waits for a datagram sleeps on when its socket is connected and an error comes.
+    check("socket wakeup, connect", connected_late, Mistake::None);
 }
 
 #[test]

@@ -76,6 +76,11 @@ impl<M: Ancillary> RecvSide<M> {
         record
     }
 
+    /// The wakers of its readers, who must look again: what they wait for has changed.
+    pub(crate) fn take_readers(&self, giant: &Giant) -> Wakes {
+        self.inner.lock(giant).readers.take(Want::Read)
+    }
+
     /// Looks at the oldest message.
     pub(crate) fn peek<R>(
         &self,

@@ -71,6 +71,8 @@ impl UdpSocket {
             // They are about datagrams to others.
             while self.take_error().is_some() {}
         }
+        // A reader that waits already waits for datagrams alone, and from now on for errors too.
+        pcb.queue.take_readers(stack.0.giant()).wake();
         Ok(())
     }
 

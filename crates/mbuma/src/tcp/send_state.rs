@@ -19,7 +19,7 @@ use crate::sockbuf::StreamBuf;
 
 /// The maximum segment size of a peer that announces none (RFC 9293 3.7.1).
 pub(crate) const MSS_DEFAULT: u32 = 536;
-/// The MSS of a link of 1,500 bytes without options: smaller segments cost more than a delayed acknowledgement.
+/// The MSS of a link of 1,500 bytes without options: such segments are not cut for a small window.
 const MSS_ETHERNET: u32 = 1460;
 
 /// The send sequence space: `una <= nxt`; `buf_seq` is that of the first byte in the send buffer.
@@ -175,15 +175,16 @@ impl SendState {
         }
     }
 
-    /// Bytes of the `len` that would be next which one segment carries: half of the largest window that the peer has
-    /// announced at most (RFC 9293 3.8.6.2.1), where a frame of Ethernet carries less. A segment that fills the whole
-    /// window is the only one, and a peer delays the acknowledgement of a single one.
+    /// Bytes of the `len` that would be next which one segment carries: where segments may be larger than Ethernet's,
+    /// half of the largest window that the peer has announced at most (RFC 9293 3.8.6.2.1), unless that is tiny. A
+    /// segment that fills the whole window is the only one, and a peer delays the acknowledgement of a single one.
     #[doc(alias = "tcp_bound_to_half_wnd")]
     #[inline]
     pub(crate) fn segment_max(&self, len: u32) -> u32 {
-        match len <= MSS_ETHERNET || self.wnd_max / 2 >= self.mss {
+        let half = self.wnd_max / 2;
+        match half >= self.mss || self.mss <= MSS_ETHERNET || half < MSS_DEFAULT / 2 {
             true => len,
-            false => len.min((self.wnd_max / 2).max(MSS_ETHERNET.min(self.mss))),
+            false => len.min(half),
         }
     }
 

@@ -48,6 +48,9 @@ pub enum SocketError {
     /// Out of buffers.
     #[error("out of network buffers")]
     NoBufs,
+    /// The runtime that drove the stack has ended: what the call would wait for can't come.
+    #[error("no thread drives the stack: its runtime has ended")]
+    NotDriven,
     /// Data to be sent could not be read or sealed. The connection has ended, because its peer would wait for that
     /// data.
     #[error("what was to be sent could not be read")]
@@ -81,6 +84,7 @@ impl From<SocketError> for Errno {
             SocketError::NotAnAddress => Self::INVAL,
             // As on BSD.
             SocketError::NoBufs | SocketError::TooManyConnections => Self::NOBUFS,
+            SocketError::NotDriven => Self::NETDOWN,
             SocketError::Io => Self::IO,
         }
     }

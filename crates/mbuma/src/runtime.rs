@@ -116,7 +116,9 @@ mod worker;
 mod worker_pool;
 mod worker_set;
 
-/// N threads that drive stacks; [`runtime`](self) has an example. Dropping the runtime ends and joins them.
+/// N threads that drive stacks; [`runtime`](self) has an example. Dropping the runtime ends and joins them. After
+/// that, a blocking call of a socket whose stack it drove waits for nothing, and returns
+/// [`NotDriven`](crate::SocketError::NotDriven).
 pub struct Runtime {
     pool: WorkerPool,
     threads: Vec<JoinHandle<()>>,

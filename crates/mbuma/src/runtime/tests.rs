@@ -339,3 +339,21 @@ fn a_stack_that_is_added_takes_interfaces() {
     let index = up.expect("the runtime drives it");
     assert!(stack.0.interface(index).is_some_and(|ifp| ifp.accept_any));
 }
+
+#[test]
+fn no_call_waits_for_a_stack_whose_runtime_has_ended() {
+    // Breaks when a program that kept a stack and dropped its runtime sleeps for ever, without a word.
+    let runtime = Runtime::with_workers(1).expect("threads");
+    let stack = runtime.stack().build().expect("address space");
+    let listener = stack.tcp_listen("127.0.0.1:80", 8).expect("free");
+    let client = stack.tcp_connect("0.0.0.0:0", "127.0.0.1:80");
+    let client = client.expect("a free port");
+    let socket = stack.udp_bind("127.0.0.1:53").expect("free");
+    drop(runtime);
+    let gone = Some(crate::SocketError::NotDriven);
+    assert_eq!(client.recv_blocking(&mut [0; 1], None).err(), gone);
+    drop(listener.accept());
+    assert_eq!(listener.accept_blocking(Some(PATIENCE)).err(), gone);
+    let nothing = socket.recv_blocking(None).err();
+    assert_eq!(nothing, Some(crate::socket::RecvError::NotDriven));
+}

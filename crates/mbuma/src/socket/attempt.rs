@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::send_file::SendFileError;
 use crate::error::SocketError;
 use crate::park::retry_within;
+use crate::state::StackState;
 use crate::tls::TlsError;
 use crate::waiters::{PollingTask, WaitBy};
 
@@ -38,15 +39,25 @@ impl NotReady for SendFileError {
 }
 
 /// Sleeps and tries again until the socket is ready. After the timeout, which is computed only if the call must wait,
-/// the error is [`SocketError::TimedOut`].
+/// the error is [`SocketError::TimedOut`]. No call waits for what the stack does if no thread drives it any more;
+/// `stack` is that of a socket of the network.
 pub(super) fn blocking<T, E: NotReady>(
+    stack: Option<&StackState>,
     timeout: impl FnOnce() -> Option<Duration>,
     mut attempt: impl FnMut(Option<WaitBy<'_>>) -> Result<T, E>,
 ) -> Result<T, E> {
+    let is_abandoned = || stack.is_some_and(StackState::is_abandoned);
+    let timeout = || match is_abandoned() {
+        true => Some(Duration::ZERO),
+        false => timeout(),
+    };
     let result = retry_within(timeout, |waker| {
         until_ready(attempt(waker.map(WaitBy::Once)))
     });
-    result.unwrap_or(Err(SocketError::TimedOut.into()))
+    result.unwrap_or_else(|| match is_abandoned() {
+        true => Err(SocketError::NotDriven.into()),
+        false => Err(SocketError::TimedOut.into()),
+    })
 }
 
 /// Tries once for the task that polls.

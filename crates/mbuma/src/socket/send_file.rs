@@ -27,6 +27,7 @@ use mbuf::{Chain, MbufPool, Mixed};
 use super::SocketError;
 use super::attempt::{blocking, polled};
 use super::tcp_stream::TcpStream;
+use crate::state::StackState;
 use crate::waiters::WaitBy;
 
 mod cut;
@@ -163,6 +164,11 @@ pub(crate) trait FileSink {
         None
     }
 
+    /// The stack, if its connection needs one that is driven.
+    fn stack(&self) -> Option<&StackState> {
+        None
+    }
+
     /// Ends the connection with an error at its peer, because promised bytes can't be read.
     fn fail(&self);
 
@@ -255,7 +261,7 @@ pub(crate) fn send_blocking(
     let begin = job.accepted;
     while !job.is_done() {
         let timeout = || timeout.or_else(|| sink.timeout());
-        blocking(timeout, |waiting| send(sink, job, waiting))?;
+        blocking(sink.stack(), timeout, |waiting| send(sink, job, waiting))?;
     }
     Ok(job.accepted - begin)
 }

@@ -82,7 +82,7 @@ impl TcpListener {
     /// [`SocketError::TimedOut`] when the time is over; [`SocketError::AddrNotAvailable`], as [`accept`](Self::accept).
     pub fn accept_blocking(&self, timeout: Option<Duration>) -> Result<TcpStream, SocketError> {
         let timeout = || timeout.or_else(|| self.options().recv_timeout);
-        blocking(timeout, |waiting| self.attempt(waiting))
+        blocking(Some(&self.stack), timeout, |waiting| self.attempt(waiting))
     }
 
     /// The next established connection, for one task: if several poll, the one that polled last is woken.

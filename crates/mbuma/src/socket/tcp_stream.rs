@@ -61,7 +61,7 @@ pub use send_room::SendRoom;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TcpStream {
-    stack: Arc<StackState>,
+    pub(super) stack: Arc<StackState>,
     pcb: Arc<Inpcb>,
 }
 
@@ -136,7 +136,8 @@ impl TcpStream {
         timeout: Option<Duration>,
         attempt: impl FnMut(Option<WaitBy<'_>>) -> Result<T, SocketError>,
     ) -> Result<T, SocketError> {
-        blocking(|| timeout.or_else(|| self.call_timeout(want)), attempt)
+        let timeout = || timeout.or_else(|| self.call_timeout(want));
+        blocking(Some(&self.stack), timeout, attempt)
     }
 
     /// Runs `f` on the connection; that causes nothing to send.

@@ -23,6 +23,7 @@ use super::tcp_stream::{
     TcpStream, close_send, fail, is_source, may_send, may_write, send_all, wait_for,
 };
 use crate::sockbuf::BYTES_MAX;
+use crate::state::StackState;
 use crate::tcp::pcb::Tcb;
 use crate::tls::{TlsCounts, TlsError, TlsKeys, TlsSession, TlsVersion};
 use crate::waiters::{WaitBy, Want};
@@ -120,7 +121,8 @@ impl TlsStream {
     ) -> Result<usize, TlsError> {
         send_all(bytes, |rest| {
             let timeout = || timeout.or_else(|| self.tcp.call_timeout(Want::Write));
-            blocking(timeout, |waiting| self.give(rest, waiting))
+            let stack = Some(&*self.tcp.stack);
+            blocking(stack, timeout, |waiting| self.give(rest, waiting))
         })
     }
 
@@ -350,6 +352,10 @@ impl FileSink for TlsStream {
 
     fn timeout(&self) -> Option<Duration> {
         self.tcp.call_timeout(Want::Write)
+    }
+
+    fn stack(&self) -> Option<&StackState> {
+        Some(&self.tcp.stack)
     }
 
     fn fail(&self) {

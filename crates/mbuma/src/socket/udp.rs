@@ -19,7 +19,7 @@ use crate::ifnet::IfIndex;
 use crate::inet::{ANY, Ends};
 use crate::ip::{self, IcmpError, QUOTE_MAX};
 use crate::network;
-use crate::park::{Wait, retry};
+use crate::park::retry_within;
 use crate::stack::Stack;
 use crate::udp;
 use crate::udp::pcb::UdpPcb;
@@ -195,11 +195,19 @@ impl UdpSocket {
     /// As [`UdpSocket::recv`]; [`RecvError::TimedOut`] when the time is over.
     #[doc(alias = "recvfrom")]
     pub fn recv_blocking(&self, timeout: Option<Duration>) -> Result<Datagram, RecvError> {
-        let received = retry(Wait::Yes(timeout), |waiter| {
+        let stack = &self.0.stack.0;
+        let timeout = || match stack.is_abandoned() {
+            true => Some(Duration::ZERO),
+            false => timeout,
+        };
+        let received = retry_within(timeout, |waiter| {
             let waiting = waiter.map(WaitBy::Once);
             ready(self.take(waiting, waiting))
         });
-        received.unwrap_or(Err(RecvError::TimedOut))
+        received.unwrap_or_else(|| match stack.is_abandoned() {
+            true => Err(RecvError::NotDriven),
+            false => Err(RecvError::TimedOut),
+        })
     }
 
     /// The oldest datagram, for one task: if several poll, the one that polled last is woken.

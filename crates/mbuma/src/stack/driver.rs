@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 
 use crate::ifnet::IfIndex;
 use crate::stack::{RxQueue, Stack};
+use crate::state::StackState;
 
 /// Threads that take in the frames of a stack's devices.
 pub(crate) trait Driver: Send + Sync {
@@ -29,5 +30,13 @@ impl Stack {
     /// Its driver, while that exists.
     pub(crate) fn driver(&self) -> Option<Arc<dyn Driver>> {
         self.0.driver.get()?.upgrade()
+    }
+}
+
+impl StackState {
+    /// Whether its driver has ended: then nothing happens that a call could wait for.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        let driver = self.driver.get();
+        driver.is_some_and(|driver| driver.strong_count() == 0)
     }
 }

@@ -11,6 +11,7 @@ use super::{SendRoom, TcpStream, fail};
 use crate::error::SocketError;
 use crate::sockbuf::BYTES_MAX;
 use crate::socket::send_file::{FileRoom, FileSink, SendFileError};
+use crate::state::StackState;
 use crate::tcp::output;
 use crate::tcp::pcb::Tcb;
 use crate::waiters::{WaitBy, Want};
@@ -197,6 +198,10 @@ impl FileSink for TcpStream {
 
     fn timeout(&self) -> Option<Duration> {
         self.call_timeout(Want::Write)
+    }
+
+    fn stack(&self) -> Option<&StackState> {
+        Some(&self.stack)
     }
 
     fn fail(&self) {

@@ -170,7 +170,8 @@ impl TlsHandshake {
         mut self,
         timeout: Option<Duration>,
     ) -> Result<TlsStream, HandshakeError> {
-        blocking(|| timeout, |waiting| self.step(waiting))?;
+        let stack = Arc::clone(&self.tcp.stack);
+        blocking(Some(&stack), || timeout, |waiting| self.step(waiting))?;
         self.finish()
     }
 

@@ -37,7 +37,8 @@ impl TlsStream {
         timeout: Option<Duration>,
     ) -> Result<Chain, TlsError> {
         let timeout = || timeout.or_else(|| self.tcp.call_timeout(Want::Read));
-        blocking(timeout, |waiting| self.take(max, waiting))
+        let stack = Some(&*self.tcp.stack);
+        blocking(stack, timeout, |waiting| self.take(max, waiting))
     }
 
     /// As [`TlsStream::recv_chain`], for a task, which is woken when something comes.

@@ -57,6 +57,9 @@ pub enum RecvError {
     /// No datagram came within the timeout.
     #[error("no datagram came in time")]
     TimedOut,
+    /// The runtime that drove the stack has ended: no datagram can come.
+    #[error("no thread drives the stack: its runtime has ended")]
+    NotDriven,
     /// An ICMP error came for a sent datagram.
     #[error("a datagram to {} did not arrive: {:?}", .0.dst, .0.kind)]
     Icmp(UdpError),
@@ -67,6 +70,7 @@ impl From<RecvError> for io::Error {
         let errno = match e {
             RecvError::WouldBlock => Errno::AGAIN,
             RecvError::TimedOut => Errno::TIMEDOUT,
+            RecvError::NotDriven => Errno::NETDOWN,
             RecvError::Icmp(e) => match e.kind {
                 IcmpError::Port => Errno::CONNREFUSED,
                 IcmpError::Net => Errno::NETUNREACH,

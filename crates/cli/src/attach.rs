@@ -71,8 +71,7 @@ impl Announcement {
             announce("serving at", &url);
         }
         if let Some(starter) = self.starter.take() {
-            let let_go = fd::let_go_of_stdio().and_then(|()| fd::let_go_of_stderr());
-            let_go.map_err(Error::io("opening /dev/null"))?;
+            fd::let_go_of_all().map_err(Error::io("opening /dev/null"))?;
             let told = starter.send(&ChannelMessage::Up, None);
             told.map_err(Error::io("telling the caller that the network is up"))?;
         }

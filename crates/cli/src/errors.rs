@@ -267,6 +267,16 @@ impl Failure {
                 ),
                 "in a container: start it with `--device /dev/net/tun`",
             ]),
+            (SetupStep::Child, libc::EPERM) => lines(&[
+                "the seccomp profile of this container refuses pidfd_open(2), perhaps: a newer engine's profile allows it",
+            ]),
+            (SetupStep::IdMaps, libc::EPERM) if process::ids().0 == 0 => lines(&[
+                "root may map itself only with CAP_SETFCAP (since Linux 5.12): add it to the container, or run mbuma as",
+                "another user; and /proc must be that of this PID namespace: `unshare --pid` takes --mount-proc, too",
+            ]),
+            (SetupStep::ResolvConf, libc::ENOENT) => lines(&[
+                "programs without that file ask a name server at 127.0.0.1: an empty one, or the file that the link names, is enough",
+            ]),
             (SetupStep::Child, libc::ENOENT) => lines(&[
                 "mbuma needs /proc: `mount -t proc none /proc` in a chroot or a mount namespace of your own",
             ]),

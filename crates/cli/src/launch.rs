@@ -200,6 +200,8 @@ impl<'a> CommandEnds<'a> {
 impl Lifecycle for CommandEnds<'_> {
     fn up(&mut self) -> Result<(), Error> {
         self.announcement.make()?;
+        // COMMAND has its own copies, and the gateway process has those of captures.
+        fd::close_left_open();
         self.child.release(self.command)
     }
 

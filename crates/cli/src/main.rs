@@ -54,6 +54,7 @@ use clap::Parser;
 use args::slirp4netns::SlirpArgs;
 use args::{Args, Verb};
 use errors::Error;
+use kern::Random;
 
 /// Exits with COMMAND's own status, or with one of [`errors`]'s after a text with advice.
 fn main() -> ExitCode {
@@ -61,6 +62,10 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(answer) => return tell(&answer),
     };
+    if let Err(e) = Random::try_from_os() {
+        let doing = "asking the system for random numbers (getrandom)";
+        return ExitCode::from(fail(Error::io(doing)(e)));
+    }
     let outcome = match args.verb {
         Verb::Run(args) => {
             args.placed()

@@ -98,8 +98,7 @@ fn serve(channel: &Channel) -> io::Result<()> {
         channel.send_all(&listening, &fds)?;
     }
     fd::close_all_but(&[channel.as_fd()])?;
-    fd::let_go_of_stdio()?;
-    fd::let_go_of_stderr()?;
+    fd::let_go_of_all()?;
     sandbox::keep_only(Kept::LowPorts);
     while let Some((message, _)) = channel.recv()? {
         if let ChannelMessage::Bind(publish) = message {

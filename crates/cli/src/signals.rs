@@ -165,7 +165,7 @@ impl SigInfo {
 impl Inherited {
     /// Undoes [`SignalFd::open`] and what the standard library does to SIGPIPE, just before exec.
     pub(crate) fn restore(&self) -> io::Result<()> {
-        signal::set_default(libc::SIGPIPE)?;
+        signal::restore_pipe()?;
         if !self.xfsz_ignored {
             signal::set_default(libc::SIGXFSZ)?;
         }

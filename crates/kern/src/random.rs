@@ -51,9 +51,17 @@ impl Random {
     /// a seed that can be guessed would be open to forged segments.
     #[must_use]
     pub fn from_os() -> Self {
+        Self::try_from_os().expect("the system gives random numbers")
+    }
+
+    /// The same, without a panic.
+    ///
+    /// # Errors
+    /// As getrandom(2): the system is too old, or a list of allowed calls refuses that one.
+    pub fn try_from_os() -> io::Result<Self> {
         let mut key = [0; KEY_LEN];
-        fill_from_os(&mut key).expect("the system gives random numbers");
-        Self::from_key(key)
+        fill_from_os(&mut key)?;
+        Ok(Self::from_key(key))
     }
 
     /// An independent stream, itself determined by this one's state, which moves on.

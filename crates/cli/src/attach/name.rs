@@ -10,7 +10,7 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::time::Duration;
 
 use crate::sys::timerfd::Ticks;
@@ -30,7 +30,8 @@ impl NamedNetwork {
     /// `path` is the name of the namespace `file`.
     pub(super) fn of(path: &Path, file: &Metadata) -> io::Result<NamedNetwork> {
         Ok(NamedNetwork {
-            path: path.to_owned(),
+            // The working directory may change.
+            path: path::absolute(path)?,
             namespace: (file.dev(), file.ino()),
             ticks: Ticks::every(PERIOD)?,
         })

@@ -25,7 +25,7 @@
 //! when COMMAND has ended: otherwise COMMAND would see its connections reset, and could print an error.
 //!
 //! Invariants: the guard outlives all that COMMAND starts, unless it is killed itself; it holds no descriptor of the
-//! guest's, nor COMMAND's standard three.
+//! guest's, and none that COMMAND was started with.
 //! Locks: none.
 
 use std::ffi::CStr;
@@ -199,8 +199,7 @@ fn introduce(mbuma: &Channel, pid: Pid, channel: Channel) -> io::Result<Pid> {
     // A signal to mbuma's process group must not reach the guard. The guard stays in the session: that keeps a process
     // group of COMMAND's from being an orphan, which could not be stopped from the terminal.
     process::lead_own_group()?;
-    fd::let_go_of_stdio()?;
-    fd::let_go_of_stderr()?;
+    fd::let_go_of_all()?;
     sandbox::keep_only(Kept::Signals);
     // It is no error if the name can't be set.
     let _ = process::set_name(NAME);

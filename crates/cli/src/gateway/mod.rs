@@ -167,8 +167,7 @@ pub(crate) fn serve(
 fn isolate(first: &mut Worker, opts: &NetOpts, shared_memory: bool) -> Result<(), Error> {
     if opts.detaches {
         // The caller reads them to their end. Later there is no /dev/null to open.
-        let let_go = fd::let_go_of_stdio().and_then(|()| fd::let_go_of_stderr());
-        let_go.map_err(Error::io("opening /dev/null"))?;
+        fd::let_go_of_all().map_err(Error::io("opening /dev/null"))?;
     }
     if shared_memory {
         // If it fails, the process ends nevertheless.

@@ -55,22 +55,22 @@ pub(super) fn own_hosts(args: &RunArgs) -> io::Result<Option<OwnFile>> {
     }
     match named.is_empty() {
         true => Ok(None),
-        false => own(Path::new("/etc/hosts"), |host| hosts(&named, host)),
+        false => match own(Path::new("/etc/hosts"), |host| hosts(&named, host)) {
+            // A system without that file names nothing.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            made => made,
+        },
     }
 }
 
-/// Mounts a text that is made from the host's over the file at `path`, if that exists.
+/// Mounts a text that is made from the host's over the file at `path`, which must exist.
 ///
 /// Covers the directory of the real file with a small tmpfs, writes ours there, binds it over the real
 /// file, which is still reachable by descriptor, and takes the tmpfs away again. COMMAND does not run yet.
 ///
 /// Returns the file to be kept there; `None` if the kernel has no detached mounts (before Linux 5.2).
 fn own(name: &Path, text: impl FnOnce(&str) -> String) -> io::Result<Option<OwnFile>> {
-    let path = match fs::canonicalize(name) {
-        Ok(path) => path,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(e),
-    };
+    let path = fs::canonicalize(name)?;
     let host = WatchedFile::of(name);
     // A comment may be in any encoding.
     let text = text(&String::from_utf8_lossy(&fs::read(&path)?));

@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 
 use crate::netstat::instances::is_gone;
 use crate::sys::unix;
@@ -16,13 +16,16 @@ use crate::sys::unix;
 /// The name of a socket, which the drop of this removes.
 pub(crate) struct SocketName {
     path: PathBuf,
-    /// The device and number of its file: the name may be another socket's by then.
-    file: Option<(u64, u64)>,
+    /// The device and number of its file, and the time of its last change, as the number may be used again: the name may
+    /// be another socket's by then.
+    file: Option<(u64, u64, i64, i64)>,
 }
 
 impl SocketName {
     /// Removes the name at the end of this.
     pub(super) fn of(path: PathBuf) -> SocketName {
+        // The working directory may change.
+        let path = path::absolute(&path).unwrap_or(path);
         let file = file_of(&path);
         SocketName { path, file }
     }
@@ -55,9 +58,9 @@ impl Drop for SocketName {
     }
 }
 
-fn file_of(path: &Path) -> Option<(u64, u64)> {
+fn file_of(path: &Path) -> Option<(u64, u64, i64, i64)> {
     let file = fs::symlink_metadata(path).ok()?;
-    Some((file.dev(), file.ino()))
+    Some((file.dev(), file.ino(), file.ctime(), file.ctime_nsec()))
 }
 
 #[cfg(test)]

@@ -386,8 +386,7 @@ impl NetworkHost {
 
 impl Lifecycle for NetworkHost {
     fn up(&mut self) -> Result<(), Error> {
-        let let_go = fd::let_go_of_stdio().and_then(|()| fd::let_go_of_stderr());
-        let_go.map_err(Error::io("opening /dev/null"))?;
+        fd::let_go_of_all().map_err(Error::io("opening /dev/null"))?;
         // If the starter has ended, there is nothing to serve.
         if let Some(starter) = self.connections.values().next() {
             let _ = starter.channel.send(&ChannelMessage::Up, None);

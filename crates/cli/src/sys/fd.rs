@@ -33,14 +33,24 @@ pub(crate) fn inherit(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
+/// Closes the descriptors that the process that started mbuma left open, but those that [`inherit`] took over.
+pub(crate) fn close_left_open() {
+    // Without /proc they stay open.
+    let numbers = own_numbers().unwrap_or_default();
+    let left = numbers.into_iter().map(u32::cast_signed);
+    left.filter_map(|number| inherit(number).ok())
+        .for_each(drop);
+}
+
 /// The descriptor that `path` names by its number, as /dev/fd/63 does, if the process that started mbuma left it open.
+/// [`close_left_open`] must not be called while it is used.
 pub(crate) fn left_open(path: &Path) -> Option<BorrowedFd<'static>> {
     let number = path.strip_prefix("/dev/fd").ok()?.to_str()?;
     let number: RawFd = number.parse().ok()?;
     // SAFETY: as in `inherit`.
     let flags = cvt(unsafe { libc::fcntl(number, libc::F_GETFD) }).ok()?;
     let theirs = number > libc::STDERR_FILENO && flags & libc::FD_CLOEXEC == 0;
-    // SAFETY: it is open, and as in `inherit` no value in this program owns it, so none closes it.
+    // SAFETY: it is open, and as in `inherit` no value in this program owns it, so none closes it but `close_left_open`.
     theirs.then(|| unsafe { BorrowedFd::borrow_raw(number) })
 }
 
@@ -69,21 +79,29 @@ fn close_range(first: u32, last: u32) -> io::Result<()> {
     // SAFETY: private to this module, whose caller names no descriptor that code of this process owns.
     let closed = super::cvt_long(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) });
     match closed {
-        Err(e) if e.raw_os_error() == Some(libc::ENOSYS) => close_each(first, last),
+        // Some lists of allowed calls refuse one that they do not know by EPERM.
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+            close_each(first, last)
+        }
         other => other.map(|_| ()),
     }
 }
 
 /// The same, one by one.
 fn close_each(first: u32, last: u32) -> io::Result<()> {
-    let entries = std::fs::read_dir("/proc/self/fd")?.flatten();
-    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let numbers: Vec<_> = numbers.filter(|n| (first..=last).contains(n)).collect();
-    for number in numbers {
+    let numbers = own_numbers()?.into_iter();
+    for number in numbers.filter(|n| (first..=last).contains(n)) {
         // SAFETY: as in the caller. The directory's own descriptor is closed by now: that is EBADF.
         unsafe { libc::close(number.cast_signed()) };
     }
     Ok(())
+}
+
+/// The numbers of all descriptors of this process.
+fn own_numbers() -> io::Result<Vec<u32>> {
+    let entries = std::fs::read_dir("/proc/self/fd")?.flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Ok(numbers.collect())
 }
 
 /// Reads and writes of `file` block from now on. Its other status flags are cleared.
@@ -129,9 +147,14 @@ pub(crate) fn let_go_of_stdio() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stdout(null()?)?)
 }
 
-/// Points standard error at /dev/null too.
-pub(crate) fn let_go_of_stderr() -> io::Result<()> {
-    Ok(rustix::stdio::dup2_stderr(null()?)?)
+/// Lets go of all that mbuma was started with: standard error too, the working directory, whose file system could not
+/// be unmounted, and the descriptors that were left open.
+pub(crate) fn let_go_of_all() -> io::Result<()> {
+    let_go_of_stdio()?;
+    rustix::stdio::dup2_stderr(null()?)?;
+    rustix::process::chdir("/")?;
+    close_left_open();
+    Ok(())
 }
 
 fn null() -> io::Result<File> {

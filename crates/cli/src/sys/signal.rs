@@ -9,8 +9,35 @@ use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::cvt;
+
+/// Whether SIGPIPE was ignored when this program was started. Relaxed: there is one thread until it is known.
+static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// The C library calls it before the standard library ignores SIGPIPE.
+#[used]
+// SAFETY: an entry of this section is a function without arguments, which may call the C library.
+#[unsafe(link_section = ".init_array")]
+static NOTE_PIPE: extern "C" fn() = note_pipe;
+
+extern "C" fn note_pipe() {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: without a new action, the call writes the present one.
+    unsafe { libc::sigaction(libc::SIGPIPE, ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: numbers and a null pointer, if the call has not written it.
+    let handler = unsafe { action.assume_init() }.sa_sigaction;
+    PIPE_WAS_IGNORED.store(handler == libc::SIG_IGN, Ordering::Relaxed);
+}
+
+/// Undoes what the standard library did to SIGPIPE.
+pub(crate) fn restore_pipe() -> io::Result<()> {
+    match PIPE_WAS_IGNORED.load(Ordering::Relaxed) {
+        true => Ok(()),
+        false => set_default(libc::SIGPIPE).map(drop),
+    }
+}
 
 /// A set of signals.
 #[derive(Clone, Copy)]

@@ -5,10 +5,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::common::needs::{guests, programs};
+use crate::common::needs::{guests, programs, root};
 use crate::common::server::{TcpServer, closed_port};
 use crate::common::{
-    MBUMA, PATIENCE, Running, TAKE_ALL_DESCRIPTORS, output_of, program, wait_until,
+    MBUMA, PATIENCE, Running, Scratch, TAKE_ALL_DESCRIPTORS, output_of, program, wait_until,
     with_descriptors,
 };
 
@@ -246,6 +246,35 @@ fn killed_guests_leave_nothing_behind() {
     // The names that it left are no obstacle.
     assert_eq!(visit(&network, &[], "echo anew"), "anew\n");
     wait_until("the end of its names", || files(&network).is_empty());
+}
+
+#[test]
+fn the_process_of_a_network_holds_nothing_of_its_first_guest() {
+    // Breaks when it keeps the directory, or a descriptor, of the command that began the network: a file system is busy,
+    // or a lock held, until the last guest ends.
+    needs!(guests(), root(), programs(&["flock"]));
+    let (scratch, network) = (Scratch::new(), name("held"));
+    let script = format!(
+        "cd {}; exec 9>lock; flock 9; exec {MBUMA} run --network {network} --pcap frames -- \
+         sh -c 'exec 9>&-; echo up; read line || true'",
+        scratch.text("")
+    );
+    let mut command = program("sh");
+    command.args(["-c", &script]);
+    let running = Running::start(command);
+    running.wait_for("up");
+    let pid = pid_of(&network);
+    let lock = std::fs::File::open(scratch.path("lock")).expect("it was made");
+    lock.try_lock().expect("no process has it");
+    assert!(scratch.path("frames").exists());
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.expect("it runs");
+    for pid in children.split_ascii_whitespace().chain([&*pid.to_string()]) {
+        let cwd = std::fs::read_link(format!("/proc/{pid}/cwd")).expect("it runs");
+        assert_eq!(cwd, PathBuf::from("/"), "{pid}");
+    }
+    running.finish();
+    wait_for_end(&network, pid);
 }
 
 #[test]

@@ -327,6 +327,42 @@ fn pasta_outlives_its_namespaces_name_if_asked_to() {
 }
 
 #[test]
+fn pasta_in_the_background_holds_nothing_of_its_caller() {
+    // Breaks when the process in the background keeps the caller's directory or descriptors as long as a container
+    // lives, or loses a file with a relative path when it leaves them.
+    needs!(guests(), root(), ip6(), programs(&["flock"]));
+    on_test_host!();
+    let host = PastaHost::new();
+    ip("netns add blue");
+    let script = format!(
+        "cd {}; ln -s /run/netns; exec 9>lock; flock 9
+         {} --config-net -t none -u none -T auto -U none --pid pid --netns netns/blue",
+        host.scratch.text(""),
+        host.pasta
+    );
+    output(&script);
+    let lock = fs::File::open(host.scratch.path("lock")).expect("it was made");
+    lock.try_lock().expect("no process has it");
+    let pid = fs::read_to_string(host.scratch.path("pid")).expect("it was written");
+    let (pid, mut all) = (pid.trim(), Vec::new());
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.expect("it runs");
+    for pid in children.split_ascii_whitespace().chain([pid]) {
+        let cwd = fs::read_link(format!("/proc/{pid}/cwd"));
+        all.extend(cwd.ok());
+    }
+    assert_eq!(all, vec![Path::new("/"); 3]);
+    // mbuma looks at the name once a second.
+    std::thread::sleep(Duration::from_millis(2500));
+    // Its parent may be a process that does not wait for it.
+    let status = format!("/proc/{pid}/stat");
+    let is_over = || fs::read_to_string(&status).map_or(true, |stat| stat.contains(") Z "));
+    assert!(!is_over());
+    ip("netns del blue");
+    wait_until("its end", is_over);
+}
+
+#[test]
 fn pasta_runs_a_command_or_a_shell() {
     // Breaks when `pasta COMMAND` loses the command's status, does not give it the host's address and names, or leaves
     // out ports between the two loopbacks or from the host's neighbours.

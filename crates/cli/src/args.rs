@@ -62,7 +62,7 @@ pub(crate) fn words(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<_> = given.collect();
     let name = words.first().map(Path::new).and_then(Path::file_name);
     let name = name.and_then(OsStr::to_str);
-    if let Some(face @ ("slirp4netns" | "pasta")) = name {
+    if let Some(face @ ("slirp4netns" | "pasta" | "passt")) = name {
         words.splice(..1, ["mbuma".into(), face.into()]);
     }
     words
@@ -142,7 +142,23 @@ pub(crate) enum Verb {
         A link to mbuma that is called `pasta` does the same."
     )]
     Pasta(pasta::PastaArgs),
+    /// Name the command that does what passt does
+    #[command(
+        name = "passt",
+        hide = true,
+        disable_help_flag = true,
+        disable_version_flag = true
+    )]
+    Passt {
+        /// All of them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _words: Vec<OsString>,
+    },
 }
+
+/// The answer to the command line of passt.
+pub(crate) const NO_PASST: &str = "the command line of passt is not known here: `mbuma vm --socket PATH` serves a \
+    virtual machine, with --vhost-user too; --publish opens ports";
 
 /// The name of an interface that mbuma makes.
 fn ifname(text: &str) -> Result<String, String> {

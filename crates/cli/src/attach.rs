@@ -29,7 +29,7 @@ use crate::namespace_agent::{self, NamespaceAgent};
 use crate::sandbox::{self, Kept};
 use crate::say;
 use crate::signals::SignalFd;
-use crate::sys::fd;
+use crate::sys::fd::{self, LetGo};
 use crate::sys::namespace::{self, NamespaceKind};
 use crate::sys::process::{self, Pid, Pidfd};
 pub(crate) use held::HeldNetwork;
@@ -45,6 +45,8 @@ pub(crate) fn run(args: &AttachArgs) -> Result<u8, Error> {
 pub(crate) struct Announcement {
     /// The file for this process's number.
     pub(crate) pid_file: Option<PathBuf>,
+    /// The file in the place of standard error.
+    pub(crate) log: Option<File>,
     /// The process that started this one in the background, and waits.
     pub(crate) starter: Option<Channel>,
     /// The address at which files are served, to be printed.
@@ -60,6 +62,12 @@ impl Announcement {
         }
     }
 
+    /// Prints into the log from now on, if there is one.
+    pub(crate) fn begin(&self) -> Result<(), Error> {
+        let led = self.log.as_ref().map_or(Ok(()), fd::lead_stderr_to);
+        led.map_err(Error::io("printing into --log-file"))
+    }
+
     /// Does it, once.
     pub(crate) fn make(&mut self) -> Result<(), Error> {
         if let Some(path) = self.pid_file.take() {
@@ -71,7 +79,11 @@ impl Announcement {
             announce("serving at", &url);
         }
         if let Some(starter) = self.starter.take() {
-            fd::let_go_of_all().map_err(Error::io("opening /dev/null"))?;
+            let what = match self.log {
+                Some(_) => LetGo::AllButStderr,
+                None => LetGo::All,
+            };
+            fd::let_go(what).map_err(Error::io("letting go of the caller's files"))?;
             let told = starter.send(&ChannelMessage::Up, None);
             told.map_err(Error::io("telling the caller that the network is up"))?;
         }
@@ -81,6 +93,7 @@ impl Announcement {
 
 /// The same, with an announcement when the network is up.
 pub(crate) fn serve(args: &AttachArgs, announcement: Announcement) -> Result<u8, Error> {
+    announcement.begin()?;
     // Before any other file is opened, while the numbers are still the caller's descriptors.
     let ready_fd = inherit(args.ready_fd, "--ready-fd")?;
     let exit_fd = inherit_end(args.exit_fd)?;
@@ -132,6 +145,13 @@ fn name_of(target: &AttachTarget, net: &File) -> Result<Option<NamedNetwork>, Er
     let AttachTarget::Path(path) = target else {
         return Ok(None);
     };
+    // A descriptor of the caller's is none: the process in the background closes it.
+    if ["/dev/fd", "/proc/self"]
+        .iter()
+        .any(|own| path.starts_with(own))
+    {
+        return Ok(None);
+    }
     let name = net
         .metadata()
         .and_then(|file| NamedNetwork::of(path, &file));

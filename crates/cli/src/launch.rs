@@ -50,6 +50,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Error> {
 pub(crate) fn serve(args: &RunArgs, announcement: Announcement) -> Result<u8, Error> {
     let (signals, inherited) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
     let (guest, child, files) = start(args, &signals, inherited)?;
+    announcement.begin()?;
     let agent = (!args.net.loopback.is_empty()).then(|| attach::start_agent(child.pid()));
     let mut lifecycle = CommandEnds {
         agent: agent.transpose()?,

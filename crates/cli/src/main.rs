@@ -83,6 +83,7 @@ fn main() -> ExitCode {
         Verb::Netstat(args) => netstat::run(&args),
         Verb::Network(args) => network::manage(&args),
         Verb::Pasta(args) => pasta::run(&args),
+        Verb::Passt { .. } => Err(Error::Usage(args::NO_PASST.to_owned())),
         Verb::Publish(args) => publish::run(&args),
         Verb::Relay(args) => relay::run(&args),
         Verb::Serve(args) => serve::run(args),

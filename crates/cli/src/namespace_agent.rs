@@ -23,7 +23,7 @@ use crate::errors::{EXIT_OWN_FAILURE, Error};
 use crate::listening::ListeningPorts;
 use crate::ports;
 use crate::sandbox::{self, Kept};
-use crate::sys::fd;
+use crate::sys::fd::{self, LetGo};
 
 /// The time that an answer may take: root of the guest may stop the process.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -98,7 +98,7 @@ fn serve(channel: &Channel) -> io::Result<()> {
         channel.send_all(&listening, &fds)?;
     }
     fd::close_all_but(&[channel.as_fd()])?;
-    fd::let_go_of_all()?;
+    fd::let_go(LetGo::All)?;
     sandbox::keep_only(Kept::LowPorts);
     while let Some((message, _)) = channel.recv()? {
         if let ChannelMessage::Bind(publish) = message {

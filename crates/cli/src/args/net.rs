@@ -18,6 +18,7 @@ use super::port_range::{Proto, PublishRange, PublishRequest};
 use super::{number, serve, vm};
 use crate::addressing::{Addressing, Addressing6, STACK_MAC};
 use crate::special;
+use crate::sys::fd::LetGo;
 
 /// The interface MTU unless `--mtu` says otherwise. Large TCP segments cross the TAP whole at any MTU;
 /// measured side by side, this one still moves about a tenth more than 1500 (fewer headers for the
@@ -114,9 +115,9 @@ pub(crate) struct NetOpts {
     #[arg(skip)]
     pub(crate) ignored: IgnoredProtocols,
 
-    /// Continue in the background, without output, once the network is up.
+    /// Continue in the background once the network is up, without this.
     #[arg(skip)]
-    pub(crate) detaches: bool,
+    pub(crate) detaches: Option<LetGo>,
 
     /// The interface, and its configuration.
     #[arg(skip)]

@@ -172,14 +172,14 @@ pub(crate) struct PastaArgs {
     ///
     /// auto: those on which programs of the guest listen; 8000-8010,auto: of these ports; auto,~8080: without this one.
     /// mbuma looks once a second. A port that is in use on the host, or that mbuma may not open, is left out.
-    /// 8080:10.0.2.9/80 leads to another address of the guest.
+    /// 8080:10.0.2.9/80 leads to another address of the guest, 8080:127.0.0.1/80 to its loopback for all clients.
     #[arg(short = 't', long, value_name = "SPEC", default_value = "auto")]
     tcp_ports: Vec<String>,
 
     /// The same for UDP
     ///
-    /// auto: those to which programs of the guest are bound, outside of the range of ports that the kernel chooses, and
-    /// those on which they listen for TCP.
+    /// auto: those to which programs of the guest are bound, at other addresses than its loopback and outside of the
+    /// range of ports that the kernel chooses, and those on which they listen for TCP.
     #[arg(short = 'u', long, value_name = "SPEC", default_value = "auto")]
     udp_ports: Vec<String>,
 
@@ -244,6 +244,10 @@ pub(crate) struct PastaArgs {
     /// Write the process number to FILE
     #[arg(short = 'P', long, value_name = "FILE")]
     pub(crate) pid: Option<PathBuf>,
+
+    /// Print into FILE, which is emptied first, in the place of standard error
+    #[arg(short = 'l', long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
 
     /// Stay in the foreground
     #[arg(short = 'f', long)]
@@ -367,8 +371,11 @@ impl PastaArgs {
             ..self.network(&host)?
         };
         let ifname = self.guest_ifname(&host)?;
-        if self.debug && !self.quiet {
-            crate::say(&network::description(&ifname, &net));
+        if !self.quiet {
+            self.refused.notes().for_each(crate::say);
+            let describes = self.debug || self.refused.trace;
+            let described = describes.then(|| network::description(&ifname, &net));
+            described.iter().for_each(|text| crate::say(text));
         }
         Ok((ifname, net))
     }

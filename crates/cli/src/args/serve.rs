@@ -135,15 +135,15 @@ pub(crate) struct ServeArgs {
     #[arg(long = "in", value_name = "PID|PATH", value_parser = attach_target)]
     inside: Option<AttachTarget>,
 
-    /// Name of the interface: an existing one is not changed, a new one is removed when mbuma ends [default with --in:
-    /// tap0]
-    #[arg(long, value_name = "NAME", required_unless_present = "inside", value_parser = ifname)]
+    /// Name of the interface: one of this host that is there is not changed, a new one is removed when mbuma ends
+    /// [default with --in, which always makes one: tap0]
+    #[arg(long, value_name = "NAME", value_parser = ifname)]
     tap: Option<String>,
 
     /// The server's IPv4 address and the length of its network's prefix [default with --in: 10.0.2.2/24]
     ///
     /// A new interface gets the first other address of that network.
-    #[arg(long, value_name = "ADDR/LEN", required_unless_present = "inside")]
+    #[arg(long, value_name = "ADDR/LEN")]
     address: Option<ServerAddress>,
 
     /// Answer clients of other networks through this address [default: the host's or namespace's address of a new
@@ -220,8 +220,13 @@ impl ServeArgs {
     /// The same in the words of `attach`.
     ///
     /// # Errors
-    /// A mistake in `--tls`.
+    /// A mistake in `--tls`, or no interface is named.
     pub(crate) fn into_place(self) -> Result<ServePlace, Error> {
+        if self.inside.is_none() && (self.tap.is_none() || self.address.is_none()) {
+            return Err(Error::Usage(
+                "it takes --in PID|PATH, or --tap NAME and --address ADDR/LEN for an interface of this host".to_owned(),
+            ));
+        }
         let tls = self.tls.identity().map_err(Error::Usage)?;
         let address = self.address.unwrap_or(ADDRESS_INSIDE);
         let on_host = self.inside.is_none();

@@ -38,7 +38,7 @@ use crate::descendants::{self, END_MAX};
 use crate::errors::{EXIT_OWN_FAILURE, Failure, SetupStep};
 use crate::sandbox::{self, Kept};
 use crate::signals::SignalFd;
-use crate::sys::fd;
+use crate::sys::fd::{self, LetGo};
 use crate::sys::process::{self, Change, Pid, Pidfd};
 
 /// The guard's name in `ps`. `killall mbuma` must not end mbuma and the guard at once, so the name is another.
@@ -199,7 +199,7 @@ fn introduce(mbuma: &Channel, pid: Pid, channel: Channel) -> io::Result<Pid> {
     // A signal to mbuma's process group must not reach the guard. The guard stays in the session: that keeps a process
     // group of COMMAND's from being an orphan, which could not be stopped from the terminal.
     process::lead_own_group()?;
-    fd::let_go_of_all()?;
+    fd::let_go(LetGo::All)?;
     sandbox::keep_only(Kept::Signals);
     // It is no error if the name can't be set.
     let _ = process::set_name(NAME);

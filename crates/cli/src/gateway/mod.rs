@@ -165,9 +165,9 @@ pub(crate) fn serve(
 /// Gives up all rights that serving does not need: everything is open, and no packet of the guest was read.
 /// `shared_memory`: a virtual machine shares memory later.
 fn isolate(first: &mut Worker, opts: &NetOpts, shared_memory: bool) -> Result<(), Error> {
-    if opts.detaches {
+    if let Some(what) = opts.detaches {
         // The caller reads them to their end. Later there is no /dev/null to open.
-        fd::let_go_of_all().map_err(Error::io("opening /dev/null"))?;
+        fd::let_go(what).map_err(Error::io("letting go of the caller's files"))?;
     }
     if shared_memory {
         // If it fails, the process ends nevertheless.

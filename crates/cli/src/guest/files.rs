@@ -53,13 +53,11 @@ pub(super) fn own_hosts(args: &RunArgs) -> io::Result<Option<OwnFile>> {
     for host in &args.add_host {
         named.extend(host.addr(gateway).map(|addr| (addr, host.name.as_str())));
     }
-    match named.is_empty() {
+    let path = Path::new("/etc/hosts");
+    // A system without that file names nothing.
+    match named.is_empty() || !path.exists() {
         true => Ok(None),
-        false => match own(Path::new("/etc/hosts"), |host| hosts(&named, host)) {
-            // A system without that file names nothing.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            made => made,
-        },
+        false => own(path, |host| hosts(&named, host)),
     }
 }
 

@@ -8,7 +8,8 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
-use std::path::{self, Path, PathBuf};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::netstat::instances::is_gone;
 use crate::sys::unix;
@@ -16,16 +17,13 @@ use crate::sys::unix;
 /// The name of a socket, which the drop of this removes.
 pub(crate) struct SocketName {
     path: PathBuf,
-    /// The device and number of its file, and the time of its last change, as the number may be used again: the name may
-    /// be another socket's by then.
-    file: Option<(u64, u64, i64, i64)>,
+    /// Its file: the name may be another socket's by then.
+    file: Option<NamedFile>,
 }
 
 impl SocketName {
     /// Removes the name at the end of this.
     pub(super) fn of(path: PathBuf) -> SocketName {
-        // The working directory may change.
-        let path = path::absolute(&path).unwrap_or(path);
         let file = file_of(&path);
         SocketName { path, file }
     }
@@ -58,9 +56,13 @@ impl Drop for SocketName {
     }
 }
 
-fn file_of(path: &Path) -> Option<(u64, u64, i64, i64)> {
+/// The device, the number, which a later file may have again, and the time of birth, where the file system has it. That
+/// of a change would be another after chmod(1).
+type NamedFile = (u64, u64, Option<SystemTime>);
+
+fn file_of(path: &Path) -> Option<NamedFile> {
     let file = fs::symlink_metadata(path).ok()?;
-    Some((file.dev(), file.ino(), file.ctime(), file.ctime_nsec()))
+    Some((file.dev(), file.ino(), file.created().ok()))
 }
 
 #[cfg(test)]
@@ -78,8 +80,10 @@ mod tests {
         let second = SocketName::listen(&path).expect("a free name");
         drop(first);
         assert!(unix::connect(&path).is_ok());
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o660);
+        fs::set_permissions(&path, mode).expect("it is ours");
         drop(second);
-        assert!(!path.exists());
+        assert!(!path.exists(), "with other rights it is the same");
         fs::remove_dir(&dir).expect("it is empty");
     }
 }

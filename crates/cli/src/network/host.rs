@@ -40,7 +40,7 @@ use crate::monitor;
 use crate::netstat::instances;
 use crate::say;
 use crate::signals::SignalFd;
-use crate::sys::fd;
+use crate::sys::fd::{self, LetGo};
 use crate::sys::process;
 use crate::sys::tap::Offloads;
 
@@ -79,7 +79,7 @@ fn serve(
     let _ = process::set_name(NAME);
     let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
     let net = NetOpts {
-        detaches: true,
+        detaches: Some(LetGo::All),
         network: true,
         publish: Vec::new(),
         workers: 1,
@@ -386,7 +386,7 @@ impl NetworkHost {
 
 impl Lifecycle for NetworkHost {
     fn up(&mut self) -> Result<(), Error> {
-        fd::let_go_of_all().map_err(Error::io("opening /dev/null"))?;
+        fd::let_go(LetGo::All).map_err(Error::io("letting go of the caller's files"))?;
         // If the starter has ended, there is nothing to serve.
         if let Some(starter) = self.connections.values().next() {
             let _ = starter.channel.send(&ChannelMessage::Up, None);

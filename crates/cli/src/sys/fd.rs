@@ -33,7 +33,9 @@ pub(crate) fn inherit(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Closes the descriptors that the process that started mbuma left open, but those that [`inherit`] took over.
+/// Closes the descriptors that the process that started mbuma left open, but those that [`inherit`] took over. One that
+/// [`left_open`] gave must not be in use: as there, a descriptor that is not close-on-exec has no owner in this
+/// program.
 pub(crate) fn close_left_open() {
     // Without /proc they stay open.
     let numbers = own_numbers().unwrap_or_default();
@@ -50,7 +52,8 @@ pub(crate) fn left_open(path: &Path) -> Option<BorrowedFd<'static>> {
     // SAFETY: as in `inherit`.
     let flags = cvt(unsafe { libc::fcntl(number, libc::F_GETFD) }).ok()?;
     let theirs = number > libc::STDERR_FILENO && flags & libc::FD_CLOEXEC == 0;
-    // SAFETY: it is open, and as in `inherit` no value in this program owns it, so none closes it but `close_left_open`.
+    // SAFETY: it is open, and as in `inherit` no value in this program owns it, so none closes it but
+    // `close_left_open`.
     theirs.then(|| unsafe { BorrowedFd::borrow_raw(number) })
 }
 
@@ -147,14 +150,30 @@ pub(crate) fn let_go_of_stdio() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stdout(null()?)?)
 }
 
-/// Lets go of all that mbuma was started with: standard error too, the working directory, whose file system could not
-/// be unmounted, and the descriptors that were left open.
-pub(crate) fn let_go_of_all() -> io::Result<()> {
+/// The things of its caller that a process in the background gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LetGo {
+    /// Standard input, output and error, the working directory, whose file system could not be unmounted, and the
+    /// descriptors that were left open.
+    All,
+    /// The same, but standard error is a log.
+    AllButStderr,
+}
+
+/// Gives that up.
+pub(crate) fn let_go(what: LetGo) -> io::Result<()> {
     let_go_of_stdio()?;
-    rustix::stdio::dup2_stderr(null()?)?;
+    if what == LetGo::All {
+        lead_stderr_to(&null()?)?;
+    }
     rustix::process::chdir("/")?;
     close_left_open();
     Ok(())
+}
+
+/// Makes `file` standard error.
+pub(crate) fn lead_stderr_to(file: &File) -> io::Result<()> {
+    Ok(rustix::stdio::dup2_stderr(file)?)
 }
 
 fn null() -> io::Result<File> {

@@ -1,7 +1,7 @@
 //! Every system call that the standard library does not offer, each behind a function that is safe to call.
 //!
 //! Invariants: this is the only module of the crate with `unsafe`; every descriptor made here is close-on-exec, which
-//! [`fd::inherit`] relies on and which keeps COMMAND free of ours.
+//! [`fd::inherit`] and [`fd::close_left_open`] rely on and which keeps COMMAND free of ours.
 //! Locks: none. mbuma has one thread whenever it forks, and [`process::fork_into`] checks that.
 //! Sources: the Linux manual pages named at each function.
 

@@ -336,7 +336,8 @@ fn pasta_in_the_background_holds_nothing_of_its_caller() {
     ip("netns add blue");
     let script = format!(
         "cd {}; ln -s /run/netns; exec 9>lock; flock 9
-         {} --config-net -t none -u none -T auto -U none --pid pid --netns netns/blue",
+         {} --config-net -t none -u none -T auto -U none --pid pid -l log --trace --netns netns/blue 2>said
+         grep -q 'trace has no effect' said",
         host.scratch.text(""),
         host.pasta
     );
@@ -352,7 +353,7 @@ fn pasta_in_the_background_holds_nothing_of_its_caller() {
         all.extend(cwd.ok());
     }
     assert_eq!(all, vec![Path::new("/"); 3]);
-    // mbuma looks at the name once a second.
+    // mbuma looks at the name once a second: it has seen the name from the other directory.
     std::thread::sleep(Duration::from_millis(2500));
     // Its parent may be a process that does not wait for it.
     let status = format!("/proc/{pid}/stat");
@@ -360,6 +361,24 @@ fn pasta_in_the_background_holds_nothing_of_its_caller() {
     assert!(!is_over());
     ip("netns del blue");
     wait_until("its end", is_over);
+    let log = fs::read_to_string(host.scratch.path("log")).expect("it was made");
+    let lines: Vec<_> = log.lines().collect();
+    assert!(
+        matches!(*lines, [line] if line.contains("does not name the network namespace any more")),
+        "{log}"
+    );
+    // An error is the caller's, too.
+    let script = format!(
+        "cd {}; {} --config-net -l log --pid /none/pid --netns netns/far 2>&1 || echo code $?; wc -l < log",
+        host.scratch.text(""),
+        host.pasta
+    );
+    let out = output(&script);
+    let lines: Vec<_> = out.lines().collect();
+    assert!(
+        matches!(*lines, [why, "code 125", "1"] if why.contains("/none/pid")),
+        "{out}"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Options of pasta and passt that mbuma does not do: each is an error that names what to do instead.
+//! Options of pasta and passt that mbuma does not do. Each says what to do instead: as an error if the guest would have
+//! another network than it was meant to have, and else as a line on standard error.
 //!
 //! Locks: none.
 
@@ -7,14 +8,11 @@
 pub(super) struct RefusedOpts {
     /// Print packets.
     #[arg(long, hide = true)]
-    trace: bool,
+    pub(super) trace: bool,
     /// Print figures at this interval.
     #[arg(long, hide = true, value_name = "SECONDS")]
     stats: Option<String>,
-    /// Print into a file.
-    #[arg(short = 'l', long, hide = true, value_name = "PATH")]
-    log_file: Option<String>,
-    /// Bytes of that file at most.
+    /// Bytes of `--log-file` at most.
     #[arg(long, hide = true, value_name = "BYTES")]
     log_size: Option<String>,
     /// Serve as this user.
@@ -46,39 +44,12 @@ impl RefusedOpts {
     pub(super) fn check(&self) -> Result<(), String> {
         let advice = [
             (
-                self.trace,
-                "--trace: mbuma prints no packets: --pcap FILE records them, and `mbuma netstat -s` counts drops",
-            ),
-            (
-                self.stats.is_some(),
-                "--stats: `mbuma netstat` shows figures of a running mbuma at any time",
-            ),
-            (
-                self.log_file.is_some() || self.log_size.is_some(),
-                "--log-file, --log-size: mbuma logs on standard error, and in the background nothing: give \
-                 --foreground, and lead standard error into a file",
-            ),
-            (
-                self.runas.is_some(),
-                "--runas: mbuma that root starts becomes `nobody` by itself: to serve as another user, start it as \
-                 that user",
-            ),
-            (
-                self.chroot_fallback,
-                "--chroot-fallback: mbuma serves without an empty root if the kernel refuses one, and says so: leave \
-                 the option out",
-            ),
-            (
                 self.conf_path.is_some(),
                 "--conf-path: ports of a running mbuma are changed by `mbuma publish`",
             ),
             (
                 self.splice_only,
                 "--splice-only: mbuma needs an interface in the namespace: leave the option out",
-            ),
-            (
-                self.freebind,
-                "--freebind: a port is published at an address that the host has: give -t without an address",
             ),
             (self.fqdn.is_some(), "--fqdn: --hostname names the guest"),
             (
@@ -90,5 +61,37 @@ impl RefusedOpts {
             Some((_, advice)) => Err(advice.to_owned()),
             None => Ok(()),
         }
+    }
+
+    /// A line for each given option that has no effect.
+    pub(super) fn notes(&self) -> impl Iterator<Item = &'static str> {
+        let notes = [
+            (
+                self.trace,
+                "--trace has no effect beside that of --debug: --pcap FILE records packets",
+            ),
+            (
+                self.stats.is_some(),
+                "--stats has no effect: `mbuma netstat` shows figures at any time",
+            ),
+            (
+                self.log_size.is_some(),
+                "--log-size has no effect: mbuma writes few lines",
+            ),
+            (
+                self.runas.is_some(),
+                "--runas has no effect: mbuma that root starts becomes `nobody`",
+            ),
+            (
+                self.chroot_fallback,
+                "--chroot-fallback has no effect: mbuma says so if the kernel refuses an empty root",
+            ),
+            (
+                self.freebind,
+                "--freebind has no effect: the host must have the addresses of ports",
+            ),
+        ];
+        let given = notes.into_iter().filter(|(given, _)| *given);
+        given.map(|(_, note)| note)
     }
 }

@@ -123,7 +123,7 @@ fn a_command_is_run() {
     for line in ["4711", "--netns blue", "--version"] {
         assert!(run(line).is_none(), "{line}");
     }
-    for wrong in ["--netns-only ls", "--userns /x ls", "--trace ls"] {
+    for wrong in ["--netns-only ls", "--userns /x ls", "--splice-only ls"] {
         assert!(args(wrong).to_run().is_err(), "{wrong}");
     }
     assert!(args("--config-net --no-pidns 1").to_attach().is_err());
@@ -262,10 +262,10 @@ fn what_is_not_there_yet_is_refused() {
         "--config-net -t 192.0.2.1/~25 1",
         "--config-net -T %lo/80 1",
         "--config-net -t %/80 1",
-        "--config-net --trace 1",
-        "--config-net -l FILE 1",
-        "--config-net --runas nobody 1",
-        "--config-net --chroot-fallback 1",
+        "--config-net -c FILE 1",
+        "--config-net --fqdn web.test 1",
+        "--config-net -F 3 1",
+        "--config-net --splice-only 1",
         "--config-net -T 127.0.0.1/80 -t none -u none 1",
         "--config-net -t 80,all 1",
         "--config-net -t 80:10.0.2.x/80 1",
@@ -277,5 +277,22 @@ fn what_is_not_there_yet_is_refused() {
         "--config-net -t ~25 1",
     ] {
         assert!(args(line).to_attach().is_err(), "{line}");
+    }
+}
+
+#[test]
+fn an_option_that_changes_nothing_ends_no_container() {
+    // Breaks when an engine's configuration with such an option starts no container, or the option is not named.
+    let options = "--trace --stats 5 --log-size 9 --runas nobody --chroot-fallback --freebind";
+    let given = args(&format!(
+        "--config-net -4 -a 192.0.2.2 -g 192.0.2.1 {options} 1"
+    ));
+    assert!(given.to_attach().is_ok_and(|attach| attach.is_some()));
+    let notes: Vec<_> = given.refused.notes().collect();
+    let named = options.split(' ').filter(|word| word.starts_with("--"));
+    let named: Vec<_> = named.collect();
+    assert_eq!(notes.len(), named.len());
+    for (note, option) in notes.iter().zip(named) {
+        assert!(note.starts_with(option), "{note}");
     }
 }

@@ -29,7 +29,7 @@ use crate::errors::Error;
 
 mod client;
 
-pub(crate) use client::ClientTls;
+pub(crate) use client::{ClientTls, reason};
 
 /// The protocols above a web server's TLS (RFC 7301).
 pub(crate) const ALPN_HTTP: [&[u8]; 2] = [b"http/1.1", b"http/1.0"];

@@ -75,7 +75,7 @@ pub(crate) struct RelayArgs {
     #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX, value_parser = super::serve::connections)]
     pub(crate) connections: usize,
 
-    /// Threads that relay, 1 to 64
+    /// Threads that relay, 1 to 64; beside them, one makes all handshakes of TLS
     #[arg(short = 'w', long, value_name = "N", default_value_t = super::workers_default(),
           value_parser = super::number::workers)]
     pub(crate) workers: u8,
@@ -114,6 +114,12 @@ impl RelayArgs {
         }
         if !self.alpn.is_empty() && !to_clients && !to_server {
             return Err("--alpn goes with --tls, or with tls=NAME in CONNECT".to_owned());
+        }
+        let ListenSide { interface, port } = &self.listen;
+        if self.connect.to == SocketAddrV4::new(interface.address.addressing().gateway, *port) {
+            return Err(
+                "the server is the relay itself: `to` is the address and port of LISTEN".to_owned(),
+            );
         }
         let to = *self.connect.to.ip();
         let mut sides = iter::once(&self.listen.interface).chain(&self.connect.interface);

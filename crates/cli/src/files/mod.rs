@@ -98,6 +98,11 @@ impl ServedTree {
         self.device
     }
 
+    /// Whether this process may look for names in the directory.
+    pub(crate) fn may_be_entered(&self) -> bool {
+        !matches!(self.open_below(b".", LOCATE, BELOW), Err(Errno::ACCESS))
+    }
+
     /// Opens the entry at `path`, which is relative.
     ///
     /// # Errors

@@ -4,7 +4,6 @@
 //! Locks: none.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +25,7 @@ use super::table::{SourceKind, Token};
 use super::web::Web;
 use super::{BUSY_QUIET, LINGER_MAX, QUIET, STALL_MAX};
 use crate::errors::Error;
+use crate::files::ServedTree;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::stall_relief::StallRelief;
 
@@ -257,7 +257,7 @@ impl Worker {
     }
 
     /// The directory that is served, if there is one.
-    pub(super) fn served(&self) -> Option<BorrowedFd<'_>> {
+    pub(super) fn served(&self) -> Option<&ServedTree> {
         self.web.as_ref()?.served()
     }
 

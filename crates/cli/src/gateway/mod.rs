@@ -86,6 +86,7 @@ mod worker_shares;
 pub(crate) use summary::Summary;
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
@@ -174,7 +175,7 @@ fn isolate(first: &mut Worker, opts: &NetOpts, shared_memory: bool) -> Result<()
         let _ = bus_error::report();
     }
     let uses = Uses {
-        served: first.served(),
+        served: first.served().map(AsFd::as_fd),
         binds: opts.outbound.binds(),
         names_interface: opts.outbound.names_interface(),
         shared_memory,
@@ -183,6 +184,12 @@ fn isolate(first: &mut Worker, opts: &NetOpts, shared_memory: bool) -> Result<()
     let isolation = sandbox::enter(opts, &uses)?;
     #[cfg(debug_assertions)]
     sandbox::exploit::run_if_asked();
+    if first.served().is_some_and(|tree| !tree.may_be_entered()) {
+        say(
+            "warning: the served directory does not let this process in, which is `nobody`'s if root started it: all \
+             requests are refused, until `chmod o+x` lets it in",
+        );
+    }
     if let Some(services) = &mut first.services {
         services.fixed.change(|fixed| fixed.isolation = isolation);
     }

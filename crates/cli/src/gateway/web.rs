@@ -26,7 +26,6 @@ mod respond;
 mod sending;
 mod stream;
 
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use kern::{LockClass, Mutex, order};
@@ -39,7 +38,7 @@ use super::figures::{Fixed, Gauges};
 use super::notice::Subject;
 use super::shared::Shared;
 use super::table::{SourceKind, Token};
-use crate::files::{self, FileCache, FileReaders, FileRound};
+use crate::files::{self, FileCache, FileReaders, FileRound, ServedTree};
 use connection::{WebConnection, WebNext};
 use eviction::EvictionTable;
 use handshakes::Handshakes;
@@ -335,7 +334,7 @@ impl Web {
     }
 
     /// The directory that is served, if there is one.
-    pub(super) fn served(&self) -> Option<BorrowedFd<'_>> {
+    pub(super) fn served(&self) -> Option<&ServedTree> {
         self.site.responder.served()
     }
 

@@ -15,14 +15,14 @@ pub(crate) enum Coding {
     Gzip,
 }
 
-/// The order among codings of the same weight: the one that decodes fastest first, then the smallest.
-const PREFERENCE: [Coding; 3] = [Coding::Zstd, Coding::Brotli, Coding::Gzip];
+/// All of them, in the order among codings of the same weight: the one that decodes fastest first, then the smallest.
+pub(crate) const ALL: [Coding; 3] = [Coding::Zstd, Coding::Brotli, Coding::Gzip];
 /// A weight of 1.
 const WHOLE: u16 = 1000;
 
 impl Coding {
     /// How many there are.
-    pub(crate) const COUNT: usize = PREFERENCE.len();
+    pub(crate) const COUNT: usize = ALL.len();
 
     /// Its name in fields.
     pub(crate) const fn name(self) -> &'static str {
@@ -48,13 +48,10 @@ impl Coding {
     }
 }
 
-/// The codings that an Accept-Encoding field takes, the best first.
-pub(crate) fn accepted(field: Option<&[u8]>) -> Vec<Coding> {
-    let Some(field) = field.and_then(|field| std::str::from_utf8(field).ok()) else {
-        return Vec::new();
-    };
-    let weigh = |coding: Coding| (weight(field, coding), coding);
-    let mut weighed = PREFERENCE.map(weigh);
+/// The codings that the Accept-Encoding fields of a request, which are one list, take: the best first.
+pub(crate) fn accepted(fields: &[&[u8]]) -> Vec<Coding> {
+    let weigh = |coding: Coding| (weight(fields, coding), coding);
+    let mut weighed = ALL.map(weigh);
     // A stable sort: codings of one weight keep their order.
     weighed.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
     let taken = weighed.into_iter().filter(|(weight, _)| *weight > 0);
@@ -62,9 +59,12 @@ pub(crate) fn accepted(field: Option<&[u8]>) -> Vec<Coding> {
 }
 
 /// The client's weight for it: its own, or else that of `*`.
-fn weight(field: &str, coding: Coding) -> u16 {
+fn weight(fields: &[&[u8]], coding: Coding) -> u16 {
     let (mut own, mut any) = (None, None);
-    for element in field.split(',') {
+    let fields = fields
+        .iter()
+        .filter_map(|field| std::str::from_utf8(field).ok());
+    for element in fields.flat_map(|field| field.split(',')) {
         let (name, parameters) = element.split_once(';').unwrap_or((element, ""));
         let name = name.trim();
         if coding.is_named(name) {

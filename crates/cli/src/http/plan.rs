@@ -52,6 +52,8 @@ pub(crate) struct Terms {
     pub(crate) keep_alive: bool,
     /// The client's minor version.
     pub(crate) minor: u8,
+    /// Another client may get the file in another coding.
+    varies: bool,
     pub(crate) now: SystemTime,
 }
 
@@ -62,6 +64,7 @@ impl Terms {
             head_only: request.head_only,
             keep_alive: request.keep_alive,
             minor: request.minor,
+            varies: false,
             now,
         }
     }
@@ -72,18 +75,23 @@ impl Terms {
             head_only: false,
             keep_alive: false,
             minor: 1,
+            varies: false,
             now,
         }
     }
 }
 
-/// The response with a file, or why the client gets less.
+/// The response with a file, or why the client gets less. `varies`: another client may get it in another coding.
 pub(crate) fn file(
     request: &HttpRequest<'_>,
     file: &Representation,
+    varies: bool,
     now: SystemTime,
 ) -> ResponsePlan {
-    let terms = Terms::of(request, now);
+    let terms = Terms {
+        varies,
+        ..Terms::of(request, now)
+    };
     let validators = file.validators(now);
     match validators.judge(request) {
         Condition::Failed => return error(HttpStatus::PreconditionFailed, &terms),
@@ -217,6 +225,7 @@ pub(crate) fn page(kind: &str, body: String, terms: &Terms) -> ResponsePlan {
 struct HeadWriter {
     status: HttpStatus,
     text: String,
+    varies: bool,
 }
 
 impl HeadWriter {
@@ -230,7 +239,11 @@ impl HeadWriter {
         text.push_str("\r\nServer: mbuma\r\nDate: ");
         date::push_now(terms.now, &mut text);
         text.push_str("\r\n");
-        HeadWriter { status, text }
+        HeadWriter {
+            status,
+            text,
+            varies: terms.varies,
+        }
     }
 
     /// `value` has no end of line: it is a constant, or consists of escaped bytes.
@@ -245,7 +258,10 @@ impl HeadWriter {
     /// The fields that tell the state of the file.
     fn state(mut self, validators: &Validators<'_>, file: &Representation) -> HeadWriter {
         file.push_state(validators, &mut self.text);
-        self
+        match self.varies {
+            true => self.field("Vary", "Accept-Encoding"),
+            false => self,
+        }
     }
 
     /// The status in words, for people.

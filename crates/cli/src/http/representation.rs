@@ -46,7 +46,7 @@ impl Representation {
         let date = Validators::of(&opaque, modified, modified).last_modified();
         let coding = coding.map_or(String::new(), |coding| {
             let name = coding.name();
-            format!("Content-Encoding: {name}\r\nVary: Accept-Encoding\r\n")
+            format!("Content-Encoding: {name}\r\n")
         });
         Representation {
             len,

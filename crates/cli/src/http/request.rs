@@ -1,6 +1,6 @@
 //! A request: the parsed head.
 //!
-//! It borrows the received bytes: reading a request allocates nothing.
+//! It borrows the received bytes: reading a request allocates only lists of fields that may come more than once.
 //!
 //! Invariants: no bytes of a client cause a panic; each fault has a status. Locks: none. Sources: RFC 9110 (methods),
 //! RFC 9112 sections 2 to 4, 6.1, 6.3 and 9.3.
@@ -35,7 +35,7 @@ pub(crate) struct HttpRequest<'a> {
     pub(crate) if_none_match: Vec<&'a [u8]>,
     pub(crate) if_modified_since: Option<&'a [u8]>,
     pub(crate) if_unmodified_since: Option<&'a [u8]>,
-    pub(crate) accept_encoding: Option<&'a [u8]>,
+    pub(crate) accept_encoding: Vec<&'a [u8]>,
     pub(crate) referer: Option<&'a [u8]>,
     pub(crate) user_agent: Option<&'a [u8]>,
 }
@@ -50,6 +50,9 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<HttpRequest<'_>, HttpStatus> {
     let len = match head.parse_with_uninit_headers(bytes, &mut fields) {
         Ok(httparse::Status::Complete(len)) => len,
         Err(httparse::Error::TooManyHeaders) => return Err(HttpStatus::HeaderFieldsTooLarge),
+        Err(httparse::Error::Version) if names_version(bytes) => {
+            return Err(HttpStatus::VersionNotSupported);
+        }
         Ok(httparse::Status::Partial) | Err(_) => return Err(HttpStatus::BadRequest),
     };
     let head_only = match head.method {
@@ -81,6 +84,14 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<HttpRequest<'_>, HttpStatus> {
     let stays = !framing.close && (minor == 1 || framing.keep_alive);
     request.keep_alive = stays && !framing.has_body();
     Ok(request)
+}
+
+/// Whether the first line ends in a version of HTTP, such as `HTTP/2.0`.
+fn names_version(head: &[u8]) -> bool {
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let word = line.trim_ascii_end().rsplit(|byte| *byte == b' ').next();
+    let version = word.and_then(|word| word.strip_prefix(b"HTTP/"));
+    matches!(version, Some([major, b'.', minor]) if major.is_ascii_digit() && minor.is_ascii_digit())
 }
 
 /// The path of a target in origin form, or in absolute form as proxies get it; without the query, which may have
@@ -137,7 +148,7 @@ impl<'a> HttpRequest<'a> {
             8 if is("if-match") => return self.if_match.push(value),
             10 if is("user-agent") => &mut self.user_agent,
             13 if is("if-none-match") => return self.if_none_match.push(value),
-            15 if is("accept-encoding") => &mut self.accept_encoding,
+            15 if is("accept-encoding") => return self.accept_encoding.push(value),
             17 if is("if-modified-since") => &mut self.if_modified_since,
             19 if is("if-unmodified-since") => &mut self.if_unmodified_since,
             _ => return,

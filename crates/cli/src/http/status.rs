@@ -36,6 +36,8 @@ pub(crate) enum HttpStatus {
     InternalServerError,
     /// No descriptor or buffer is left.
     ServiceUnavailable,
+    /// It is of a version of HTTP that is not known here.
+    VersionNotSupported,
 }
 
 impl HttpStatus {
@@ -57,6 +59,7 @@ impl HttpStatus {
             Self::HeaderFieldsTooLarge => 431,
             Self::InternalServerError => 500,
             Self::ServiceUnavailable => 503,
+            Self::VersionNotSupported => 505,
         }
     }
 
@@ -78,6 +81,7 @@ impl HttpStatus {
             Self::HeaderFieldsTooLarge => "Request Header Fields Too Large",
             Self::InternalServerError => "Internal Server Error",
             Self::ServiceUnavailable => "Service Unavailable",
+            Self::VersionNotSupported => "HTTP Version Not Supported",
         }
     }
 
@@ -90,6 +94,7 @@ impl HttpStatus {
                 | Self::RequestTimeout
                 | Self::UriTooLong
                 | Self::HeaderFieldsTooLarge
+                | Self::VersionNotSupported
         )
     }
 }

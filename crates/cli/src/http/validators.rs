@@ -40,9 +40,12 @@ pub(crate) enum Condition {
 
 /// The entity tag of a file, or of its compressed form, in quotes and without the mark of a weak one.
 pub(crate) fn opaque_tag(len: u64, modified: SystemTime, coding: Option<Coding>) -> String {
-    let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (sign, since) = match modified.duration_since(UNIX_EPOCH) {
+        Ok(since) => ("", since),
+        Err(before) => ("-", before.duration()),
+    };
     let suffix = coding.map_or("", Coding::suffix).trim_start_matches('.');
-    format!("\"{:x}-{len:x}{suffix}\"", since.as_nanos())
+    format!("\"{sign}{:x}-{len:x}{suffix}\"", since.as_nanos())
 }
 
 impl Validators<'_> {

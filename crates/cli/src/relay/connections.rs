@@ -43,7 +43,7 @@ use crate::memory_limit::MemoryLimit;
 use crate::say;
 use crate::stall_relief::{self, StallRelief};
 use crate::sys::fd;
-use crate::tls::ClientTls;
+use crate::tls::{self, ClientTls};
 use handshake_list::HandshakeList;
 use nudge::Nudge;
 use progress::RelayProgress;
@@ -330,7 +330,7 @@ impl RelayedConnections {
                 return Some(RelayState::Greets { client, server });
             }
             Err(e) => {
-                self.complain(&e.to_string());
+                self.complain(&tls::reason(&e));
                 // It was told why.
                 server.tcp().shutdown(Shutdown::Write);
             }

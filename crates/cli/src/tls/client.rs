@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use mbuma::socket::HandshakeError;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 
@@ -72,6 +73,18 @@ impl ClientTls {
     pub(crate) fn asks_for(&self, protocol: Option<&[u8]>) -> Arc<ClientConfig> {
         let found = protocol.and_then(|wanted| self.each.iter().find(|(one, _)| one == wanted));
         Arc::clone(found.map_or(&self.none, |(_, config)| config))
+    }
+}
+
+/// Why a handshake with the server failed, for people.
+pub(crate) fn reason(error: &HandshakeError) -> String {
+    let text = error.to_string();
+    // rustls does not show webpki's error as a type; a test has the text of the present version.
+    match text.contains("CaUsedAsEndEntity") {
+        true => "its certificate is one of an authority (CA:TRUE), which rustls takes from no server: have the \
+                 authority sign one for it, or make it with `-addext basicConstraints=CA:FALSE`"
+            .to_owned(),
+        false => text,
     }
 }
 

@@ -2,7 +2,11 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+use mbuma::socket::HandshakeError;
 use rcgen::PublicKeyData;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::UnixTime;
 
 use super::*;
 
@@ -216,4 +220,23 @@ fn a_client_trusts_what_its_file_has_and_asks_for_what_its_client_got() {
     assert_eq!(asked(client.asks_for(Some(b"http/1.1"))), [b"http/1.1"]);
     assert!(asked(client.asks_for(None)).is_empty());
     assert!(client.asks_for_all().enable_secret_extraction);
+}
+
+#[test]
+fn an_authoritys_own_certificate_is_explained() {
+    // Breaks when the user of `openssl req -x509`, whose certificates are an authority's by default, reads the name of
+    // a variant in the place of what to do.
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(["a.test".to_owned()]).expect("a name");
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let made = params.self_signed(&key).expect("a certificate");
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(made.der().clone()).expect("a certificate");
+    let suites = Arc::new(provider::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), suites).build();
+    let verifier = verifier.expect("a root");
+    let name = ServerName::try_from("a.test").expect("a name");
+    let refused = verifier.verify_server_cert(made.der(), &[], &name, &[], UnixTime::now());
+    let refused = HandshakeError::Tls(refused.expect_err("rustls takes it from no server"));
+    assert!(reason(&refused).contains("CA:FALSE"), "{refused}");
 }

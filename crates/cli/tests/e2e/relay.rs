@@ -267,9 +267,15 @@ fn it_ends_with_its_namespace_and_takes_no_mistakes() {
     assert_eq!(server.finish().out, "back\n");
     ip("netns del blue");
     assert_eq!(running.finish().code, Some(0));
-    let mut command = program(MBUMA);
-    command.args(["relay", "tap=r0,port=80", "to=10.0.3.1:7"]);
-    assert_eq!(Running::start(command).finish().code, Some(2));
+    for [listen, to] in [
+        ["tap=r0,port=80", "to=10.0.3.1:7"],
+        // Each client would be connected to the relay, for ever.
+        ["tap=r0,address=10.0.3.2/24,port=80", "to=10.0.3.2:80"],
+    ] {
+        let mut command = program(MBUMA);
+        command.args(["relay", listen, to]);
+        assert_eq!(Running::start(command).finish().code, Some(2), "{to}");
+    }
     let mut command = program(MBUMA);
     command.args([
         "relay",

@@ -4,9 +4,9 @@
 //! that can't be written are lost, and counted.
 //! Locks: none: the kernel appends whole writes, of several workers too.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Bytes of lines that wait for the end of a round at most.
@@ -19,7 +19,10 @@ impl LogFile {
     /// Opens the file at `path`, or makes it.
     pub(in super::super) fn open(path: &Path) -> io::Result<LogFile> {
         let mut options = File::options();
+        // A FIFO that is open for reading needs no other reader now, and may lose one later.
+        let is_fifo = fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo());
         options
+            .read(is_fifo)
             .append(true)
             .create(true)
             .custom_flags(libc::O_NONBLOCK);

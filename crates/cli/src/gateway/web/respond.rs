@@ -6,7 +6,7 @@
 //! Invariants: a client gets a status and no error number of the file system. Locks: none.
 
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -135,8 +135,8 @@ impl Responder {
     }
 
     /// The directory that is served, if there is one.
-    pub(super) fn served(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.files.as_ref()?.tree.as_fd())
+    pub(super) fn served(&self) -> Option<&ServedTree> {
+        Some(&self.files.as_ref()?.tree)
     }
 
     /// The answer to a request.
@@ -252,9 +252,12 @@ impl SiteFiles {
         now: SystemTime,
         lookup: Lookup,
     ) -> Result<Response, NotInMemory> {
-        let mut compressed = None;
+        let (mut compressed, mut varies) = (None, false);
+        let accepted = coding::accepted(&request.accept_encoding);
+        let others = coding::ALL.into_iter();
+        let others = others.filter(|coding| !accepted.contains(coding));
         let (Lookup::InMemory(round) | Lookup::Waiting(round)) = lookup;
-        for coding in coding::accepted(request.accept_encoding) {
+        for coding in accepted.iter().copied().chain(others) {
             if file.is_alone(coding, round) {
                 continue;
             }
@@ -262,7 +265,8 @@ impl SiteFiles {
             match self.find(beside.bytes(), lookup)? {
                 // An older one was made from another state of the file.
                 Ok(FoundEntry::File(other)) if other.modified() >= file.modified() => {
-                    compressed = Some((Some(coding), other));
+                    varies = true;
+                    compressed = accepted.contains(&coding).then_some((Some(coding), other));
                     break;
                 }
                 Err(e) if e.kind() == ErrorKind::NotFound => file.note_alone(coding, round),
@@ -272,8 +276,8 @@ impl SiteFiles {
         let (coding, file) = compressed.unwrap_or((None, file));
         let shown = |coding| Representation::of(path, file.len(), file.modified(), coding);
         let plan = match coding {
-            None => plan::file(request, file.shown_as(|| shown(None)), now),
-            coding => plan::file(request, &shown(coding), now),
+            None => plan::file(request, file.shown_as(|| shown(None)), varies, now),
+            coding => plan::file(request, &shown(coding), varies, now),
         };
         Ok((plan, Source::File(file)))
     }

@@ -31,7 +31,7 @@ fn ask_for(fields: &str, modified: SystemTime, coding: Option<Coding>) -> Respon
     let head = format!("GET /a.html HTTP/1.1\r\nHost: x\r\n{fields}\r\n");
     let path = FilePath::parse("/a.html").expect("a path");
     let file = Representation::of(&path, 1000, modified, coding);
-    plan::file(&request(&head), &file, at(THEN + 100))
+    plan::file(&request(&head), &file, coding.is_some(), at(THEN + 100))
 }
 
 fn head(plan: &ResponsePlan) -> String {
@@ -140,6 +140,9 @@ fn a_file_that_may_change_again_has_a_weak_tag() {
     let fresh = ask_for("", at(THEN + 100), None);
     let etag = field(&fresh, "ETag").expect("a tag");
     assert!(etag.starts_with("W/"), "{etag}");
+    let before = |seconds| UNIX_EPOCH - Duration::from_secs(seconds);
+    let old = [1, 2].map(|seconds| field(&ask_for("", before(seconds), None), "ETag"));
+    assert_ne!(old[0], old[1], "both were changed before 1970");
     let fields = format!("Range: bytes=0-9\r\nIf-Range: {etag}\r\n");
     assert_eq!(
         ask_for(&fields, at(THEN + 100), None).status,

@@ -127,14 +127,16 @@ fn ranges_are_those_of_the_standard() {
 fn codings_are_those_the_client_takes() {
     // Breaks when a client gets a coding that it refuses, or none although it accepts one (RFC 9110 12.5.3).
     use Coding::{Brotli, Gzip, Zstd};
-    let accepted = |field: &str| coding::accepted(Some(field.as_bytes()));
+    let accepted = |field: &str| coding::accepted(&[field.as_bytes()]);
     assert_eq!(accepted("gzip, deflate, br, zstd"), [Zstd, Brotli, Gzip]);
     assert_eq!(accepted("br;q=0.5, GZIP"), [Gzip, Brotli]);
     assert_eq!(accepted("*"), [Zstd, Brotli, Gzip]);
     assert_eq!(accepted("*;q=0.1, gzip;q=0"), [Zstd, Brotli]);
     assert_eq!(accepted("gzip;q=wrong, identity, "), []);
     assert_eq!(accepted("x-gzip"), [Gzip]);
-    assert_eq!(coding::accepted(None), []);
+    assert_eq!(coding::accepted(&[]), []);
+    let two: [&[u8]; 2] = [b"gzip;q=0.5", b"br, gzip;q=0.1"];
+    assert_eq!(coding::accepted(&two), [Brotli, Gzip], "one list");
 }
 
 #[test]

@@ -85,6 +85,10 @@ fn what_is_no_request_is_refused() {
     );
     assert_eq!(
         status_of("GET / HTTP/2.0\r\nHost: a\r\n\r\n"),
+        Some(S::VersionNotSupported)
+    );
+    assert_eq!(
+        status_of("GET / FTP/1.0\r\nHost: a\r\n\r\n"),
         Some(S::BadRequest)
     );
     assert_eq!(

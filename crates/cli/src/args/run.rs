@@ -57,8 +57,9 @@ pub(crate) struct RunArgs {
     /// Share a network with the other guests of this user that name it: they find each other by --hostname
     ///
     /// The first one begins the network, with its options, and the last one ends it. Options of later
-    /// guests about the network itself must be the same, or absent. Its guests are not protected from each other: one
-    /// can claim the address of another.
+    /// guests about the network itself must be the same, or absent. A guest reaches the servers of the
+    /// others, but can't take their addresses. It may have 64 beside its own, of which one that it has not
+    /// used for a minute gives way to a new one.
     #[arg(long, value_name = "NAME", value_parser = network::network_name,
           conflicts_with_all = ["workers", "stats", "api_socket", "ipv6_only", "address", "gateway"])]
     pub(crate) network: Option<String>,

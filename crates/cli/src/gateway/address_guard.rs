@@ -11,18 +11,22 @@
 //! | any other protocol, a tag of a VLAN too | unknown: no guest may send it |
 //!
 //! A guest has the addresses that the network gave it. Others of the network are its own from its first frame with
-//! them, unless another guest has them: [`CLAIMS_MAX`] at most, of which one that is out of use is then free again. The
-//! stack's, and those of other networks, are no guest's: one that forwards for others translates.
+//! them, unless another guest has them: [`CLAIMS_MAX`] at most, of which one that was not used for [`KEPT`] gives way
+//! to a new one, and is free again. So a guest sends from few addresses at a time, by which the gateway knows it: a
+//! flood's share of what the guests share is bounded. The stack's, and those of other networks, are no guest's: one
+//! that forwards for others translates.
 //!
 //! Invariants: an address has one owner.
 //! Locks: `owners` (STATS).
 //! Sources: RFC 826, RFC 4861, RFC 6105 (router advertisements), RFC 6620 (first come, first served).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use kern::{LockClass, Mutex, order};
+use kern::{LockClass, Mutex, Time, order};
+use mbuf::Mbufq;
 use wire::{
     ArpPacket, EtherHeader, EtherType, IpProto, Ipv6ExtHeaders, Ipv6Header, MacAddr, NdpMessage,
     NdpOption,
@@ -34,9 +38,11 @@ use crate::guests::{GuestId, GuestSpec};
 static OWNERS: LockClass = LockClass::new("network addresses", order::STATS);
 
 /// Addresses of a guest at most, beside those that it was given: of machines behind a bridge of its own, for example.
-const CLAIMS_MAX: usize = 32;
+const CLAIMS_MAX: usize = 64;
+/// The time after its last use for which an address stays its guest's although that has others to claim.
+const KEPT: Duration = Duration::from_secs(60);
 /// Bytes of a frame that are read: all of a message of neighbour discovery with its options.
-pub(super) const HEAD_LEN: usize = 256;
+const HEAD_LEN: usize = 256;
 /// Where a header of IPv4 has its source.
 const IPV4_SRC: usize = 12;
 
@@ -53,9 +59,24 @@ struct Owners {
     /// The network, as its first guest sees it.
     ends: Option<GuestEnd>,
     stack_mac: MacAddr,
-    by_claim: HashMap<Claim, GuestId>,
-    /// Claims of each guest that it was not given, the oldest first.
-    learnt: HashMap<GuestId, VecDeque<Claim>>,
+    by_claim: HashMap<Claim, ClaimOwner>,
+    /// Of each guest.
+    learnt: HashMap<GuestId, LearntClaims>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ClaimOwner {
+    guest: GuestId,
+    /// When it last sent with the address.
+    used: Time,
+}
+
+/// The claims of a guest that it was not given.
+#[derive(Debug, Default)]
+struct LearntClaims {
+    claims: Vec<Claim>,
+    /// Until then none gives way: saves the search.
+    full_until: Time,
 }
 
 /// An address that a frame claims for its sender.
@@ -85,25 +106,34 @@ impl AddressGuard {
         let mut owners = self.owners.lock();
         owners.learnt.entry(guest.id).or_default();
         for addr in guest.addrs() {
-            owners.by_claim.insert(Claim::Ip(addr), guest.id);
+            let (guest, used) = (guest.id, Time::ZERO);
+            let owner = ClaimOwner { guest, used };
+            owners.by_claim.insert(Claim::Ip(addr), owner);
         }
     }
 
     /// Frees the addresses of a guest.
     pub(super) fn remove(&self, guest: GuestId) {
         let mut owners = self.owners.lock();
-        owners.by_claim.retain(|_, owner| *owner != guest);
+        owners.by_claim.retain(|_, owner| owner.guest != guest);
         owners.learnt.remove(&guest);
     }
 
-    /// Whether the guest may send the frame that begins so.
-    pub(super) fn admits(&self, guest: GuestId, head: &[u8]) -> bool {
+    /// Moves the frames that the guest may send from `came` to `rx`.
+    pub(super) fn filter(&self, guest: GuestId, now: Time, came: &mut Mbufq, rx: &mut Mbufq) {
+        let (mut forged, mut head) = (Mbufq::new(), [0; HEAD_LEN]);
+        // For all of them: one thread takes the frames of all guests in.
         let mut owners = self.owners.lock();
-        let admitted = each_claim(head, &mut |claim| owners.admits(guest, claim)).unwrap_or(false);
-        if !admitted {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+        while let Some(frame) = came.dequeue() {
+            let (head, _) = head.split_at_mut(frame.len().min(HEAD_LEN));
+            match frame.copy_to(0, head) && owners.admit(guest, now, head) {
+                true => rx.enqueue(frame),
+                false => forged.enqueue(frame),
+            }
         }
-        admitted
+        drop(owners);
+        self.dropped
+            .fetch_add(forged.len() as u64, Ordering::Relaxed);
     }
 
     /// Frames that were dropped since the last call.
@@ -113,15 +143,16 @@ impl AddressGuard {
 }
 
 impl Owners {
-    fn admits(&mut self, guest: GuestId, claim: Claim) -> bool {
-        if let Some(owner) = self.by_claim.get(&claim) {
-            // One in use stays.
-            if let Some(learnt) = self.learnt.get_mut(&guest)
-                && learnt.front() == Some(&claim)
-            {
-                learnt.rotate_left(1);
-            }
-            return *owner == guest;
+    /// Whether the guest may send the frame that begins so.
+    fn admit(&mut self, guest: GuestId, now: Time, head: &[u8]) -> bool {
+        each_claim(head, &mut |claim| self.admits(guest, now, claim)).unwrap_or(false)
+    }
+
+    fn admits(&mut self, guest: GuestId, now: Time, claim: Claim) -> bool {
+        if let Some(owner) = self.by_claim.get_mut(&claim) {
+            let is_its = owner.guest == guest;
+            owner.used = if is_its { now } else { owner.used };
+            return is_its;
         }
         match claim {
             // It asks for an address.
@@ -133,14 +164,12 @@ impl Owners {
             // It has left.
             return false;
         };
-        learnt.push_back(claim);
-        if learnt.len() > CLAIMS_MAX
-            && let Some(oldest) = learnt.pop_front()
-            && self.by_claim.get(&oldest) == Some(&guest)
-        {
-            self.by_claim.remove(&oldest);
+        if learnt.claims.len() == CLAIMS_MAX && !learnt.give_way(&mut self.by_claim, guest, now) {
+            return false;
         }
-        self.by_claim.insert(claim, guest);
+        learnt.claims.push(claim);
+        let owner = ClaimOwner { guest, used: now };
+        self.by_claim.insert(claim, owner);
         true
     }
 
@@ -156,6 +185,44 @@ impl Owners {
             }
             Claim::Ip(ip) => ends.may_have(ip),
         }
+    }
+}
+
+impl LearntClaims {
+    /// Makes room for another claim of the guest, if one is out of use.
+    fn give_way(
+        &mut self,
+        all: &mut HashMap<Claim, ClaimOwner>,
+        guest: GuestId,
+        now: Time,
+    ) -> bool {
+        if now < self.full_until {
+            return false;
+        }
+        // One that was given to another guest since is not used here.
+        let used = |claim: &Claim| {
+            all.get(claim)
+                .filter(|owner| owner.guest == guest)
+                .map(|owner| owner.used)
+        };
+        let oldest = self
+            .claims
+            .iter()
+            .map(used)
+            .enumerate()
+            .min_by_key(|(_, used)| *used);
+        let Some((at, used)) = oldest else {
+            return false;
+        };
+        if let Some(used) = used {
+            self.full_until = used + KEPT;
+            if now < self.full_until {
+                return false;
+            }
+            all.remove(&self.claims[at]);
+        }
+        self.claims.swap_remove(at);
+        true
     }
 }
 

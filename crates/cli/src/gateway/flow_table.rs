@@ -10,15 +10,19 @@
 //! | clients of outward ports, which are the guest's programs, a descriptor each | 4,096 |
 //! | clients of a published port | a share of 4,096, the same for each port; 256 at least |
 //!
+//! In a network, each guest's flows of the first two rows have an age of their own, and the guest with most of them
+//! loses its oldest one: a flood of one guest takes nothing from another that has fewer. A guest is an address here: it
+//! has few at a time ([`AddressGuard`](super::address_guard::AddressGuard)).
+//!
 //! Where the limit on descriptors is low, the groups with descriptors have a part of it ([`OWN_SHARE`]), so that
 //! datagrams to many addresses leave descriptors for TCP connections.
 //!
 //! ```text
-//!   group:  oldest -> flow <-> flow <-> flow <- newest      a flow that is used becomes the newest
+//!   list:   oldest -> flow <-> flow <-> flow <- newest      a flow that is used becomes the newest
 //! ```
 //!
-//! Invariants: a flow is in one group's list, in `by_ends`, and, if it came through a published or outward port, in
-//! `by_client`. One of the guest's own holds its socket in `shared_sockets`.
+//! Invariants: a flow is in one list of its group, in `by_ends`, and, if it came through a published or outward port,
+//! in `by_client`. One of the guest's own holds its socket in `shared_sockets`.
 //! Locks: none.
 
 use std::collections::HashMap;
@@ -59,22 +63,35 @@ pub(super) struct FlowTable {
     by_client: HashMap<(usize, DatagramClient), Token>,
     pub(super) shared_sockets: SharedSockets,
     groups: Vec<FlowGroup>,
-    /// Where each flow is in its group's list, at its token's index.
+    lists: Vec<AgeList>,
+    /// Where each flow is in its list, at its token's index.
     links: Vec<AgeLink>,
+    /// The guests are several, with lists of their own.
+    by_guest: bool,
 }
 
-/// Flows that share a quota, by age.
+/// Flows that share a quota.
 #[derive(Debug, Default)]
 struct FlowGroup {
+    len: usize,
+    max: usize,
+    /// The indices of its lists: no more than it had flows at a time.
+    lists: Vec<usize>,
+}
+
+/// Flows by age: of a group, or of one guest in it.
+#[derive(Debug, Default)]
+struct AgeList {
+    group: usize,
+    guest: Option<IpAddr>,
     oldest: Option<Token>,
     newest: Option<Token>,
     len: usize,
-    max: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct AgeLink {
-    group: usize,
+    list: usize,
     older: Option<Token>,
     newer: Option<Token>,
 }
@@ -93,8 +110,15 @@ impl FlowTable {
             by_client: HashMap::new(),
             shared_sockets: SharedSockets::new(),
             groups: vec![own(), own(), group(QUESTIONS_MAX, QUESTIONS_SHARE), own()],
+            lists: Vec::new(),
             links: Vec::new(),
+            by_guest: false,
         }
+    }
+
+    /// From now on the guests are several.
+    pub(super) fn share_by_guest(&mut self) {
+        self.by_guest = true;
     }
 
     /// Makes a group for one more published port. Groups that are fuller than they may be now lose a flow for each new
@@ -183,15 +207,19 @@ impl FlowTable {
     /// The same, which is used now.
     pub(super) fn used(&mut self, token: Token, now: Time) -> Option<&mut Flow> {
         self.flows.find(token)?.last_used = now;
-        let group = self.unlink(token)?;
-        self.link(token, group);
+        let list = self.unlink(token)?;
+        self.link(token, list);
         self.flows.find(token)
     }
 
     /// Takes out the flow that a new one with these ends and this way out has no room beside.
     pub(super) fn make_room(&mut self, ends: &FlowEnds, outlet: &Outlet) -> Option<Flow> {
         let group = self.groups.get(group_of(ends, outlet))?;
-        let oldest = group.oldest.filter(|_| group.len >= group.max)?;
+        if group.len < group.max {
+            return None;
+        }
+        let lists = group.lists.iter().filter_map(|list| self.lists.get(*list));
+        let oldest = lists.max_by_key(|list| list.len)?.oldest?;
         self.remove(oldest)
     }
 
@@ -212,8 +240,27 @@ impl FlowTable {
         if self.links.len() <= token.index() {
             self.links.resize(token.index() + 1, AgeLink::default());
         }
-        self.link(token, group);
+        let list = self.list_of(group, ends.guest.ip());
+        self.link(token, list);
         token
+    }
+
+    /// The list for a flow of the group: one of this guest's, or a list that is empty.
+    fn list_of(&mut self, group: usize, guest: IpAddr) -> usize {
+        let guest = (self.by_guest && group < OUTWARD).then_some(guest);
+        let own = || self.groups[group].lists.iter().copied();
+        let has_some = own().find(|list| self.lists[*list].guest == guest);
+        let found = has_some.or_else(|| own().find(|list| self.lists[*list].len == 0));
+        let list = found.unwrap_or(self.lists.len());
+        if found.is_none() {
+            self.groups[group].lists.push(list);
+            self.lists.push(AgeList {
+                group,
+                ..AgeList::default()
+            });
+        }
+        self.lists[list].guest = guest;
+        list
     }
 
     /// Takes a flow out.
@@ -238,30 +285,31 @@ impl FlowTable {
         }
     }
 
-    /// Makes a flow that is in no list the newest of a group.
-    fn link(&mut self, token: Token, group: usize) {
-        let list = &mut self.groups[group];
+    /// Makes a flow that is in no list the newest of this one.
+    fn link(&mut self, token: Token, index: usize) {
+        let list = &mut self.lists[index];
         let older = list.newest.replace(token);
         list.len += 1;
+        self.groups[list.group].len += 1;
         match older {
             Some(older) => self.links[older.index()].newer = Some(token),
             None => list.oldest = Some(token),
         }
         self.links[token.index()] = AgeLink {
-            group,
+            list: index,
             older,
             newer: None,
         };
     }
 
-    /// Takes a flow, which is there, out of its group's list: that group.
+    /// Takes a flow, which is there, out of its list: that list.
     fn unlink(&mut self, token: Token) -> Option<usize> {
         let AgeLink {
-            group,
+            list: index,
             older,
             newer,
         } = *self.links.get(token.index())?;
-        let list = &mut self.groups[group];
+        let list = &mut self.lists[index];
         match older {
             Some(older) => self.links[older.index()].newer = newer,
             None => list.oldest = newer,
@@ -271,7 +319,8 @@ impl FlowTable {
             None => list.newest = older,
         }
         list.len -= 1;
-        Some(group)
+        self.groups[list.group].len -= 1;
+        Some(index)
     }
 }
 

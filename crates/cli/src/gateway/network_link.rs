@@ -29,7 +29,7 @@ use mbuma::device::{Budget, Capabilities, Device};
 use mbuma::runtime::{Interest, PollEvents, Poller};
 use mbuma::{DropReason, MacAddr};
 
-use super::address_guard::{AddressGuard, HEAD_LEN};
+use super::address_guard::AddressGuard;
 use crate::guest::GuestEnd;
 use crate::guests::{GuestId, JoinedGuest};
 
@@ -50,6 +50,7 @@ pub(super) struct NetworkLink {
     set: Poller,
     ports: Mutex<GuestPorts>,
     guard: Arc<AddressGuard>,
+    clock: Arc<dyn Clock>,
     mtu: u16,
     pool: MbufPool,
 }
@@ -92,6 +93,7 @@ impl NetworkLink {
             set: Poller::new()?,
             ports: Mutex::new(&PORTS, ports),
             guard: Arc::new(AddressGuard::new()),
+            clock: Arc::clone(clock),
             mtu,
             pool: pool.clone(),
         })
@@ -121,6 +123,7 @@ impl NetworkLink {
             frames: AtomicU64::new(0),
             guest: id,
             guard: Arc::clone(&self.guard),
+            clock: Arc::clone(&self.clock),
         });
         let port = self.bridge.add(Arc::clone(&tap) as _);
         let port = port.map_err(io::Error::other).and_then(|port| {
@@ -213,6 +216,7 @@ struct GuardedTap {
     frames: AtomicU64,
     guest: GuestId,
     guard: Arc<AddressGuard>,
+    clock: Arc<dyn Clock>,
 }
 
 impl Device for GuardedTap {
@@ -224,12 +228,9 @@ impl Device for GuardedTap {
         let mut came = Mbufq::new();
         let more = self.tap.receive(&mut came, budget);
         self.frames.fetch_add(came.len() as u64, Ordering::Relaxed);
-        while let Some(frame) = came.dequeue() {
-            let mut head = [0; HEAD_LEN];
-            let (head, _) = head.split_at_mut(frame.len().min(HEAD_LEN));
-            if frame.copy_to(0, head) && self.guard.admits(self.guest, head) {
-                rx.enqueue(frame);
-            }
+        if !came.is_empty() {
+            let now = self.clock.now();
+            self.guard.filter(self.guest, now, &mut came, rx);
         }
         more
     }

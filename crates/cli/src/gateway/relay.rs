@@ -414,10 +414,7 @@ impl Relay {
     pub(super) fn stalled_since(&mut self, now: Time) -> Option<Time> {
         let waits = !self.pending.is_empty() && !self.host.may_write();
         let host = self.sent_at.filter(|_| waits);
-        let (taken, waiting) = (
-            self.stream.info().delivered,
-            self.stream.send_room().buffered,
-        );
+        let (taken, waiting) = (self.stream.delivered(), self.stream.send_room().buffered);
         let guest = self.guest_progress.look(taken, waiting as u64, now);
         host.into_iter().chain(guest).min()
     }

@@ -209,6 +209,7 @@ impl Services {
 
     /// The guests are those of a network.
     pub(super) fn make_network(&mut self, link: Arc<NetworkLink>) {
+        self.flows.share_by_guest();
         self.flows.names = Some(LocalNames::new(&self.fixed.get().guest));
         self.network = Some(NetworkGuests::new(link));
     }

@@ -80,6 +80,13 @@ impl GuestFlows {
         }
     }
 
+    /// The guests are several: one that floods costs the others no datagram and no flow, such as a question to a name
+    /// server.
+    pub(super) fn share_by_guest(&mut self) {
+        self.socket.share_recv_buffer();
+        self.table.share_by_guest();
+    }
+
     /// All of them.
     pub(super) fn list(&self) -> impl Iterator<Item = &Flow> {
         self.table.iter()

@@ -2,6 +2,7 @@
 //!
 //! Locks: none.
 
+use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -125,6 +126,9 @@ fn set_up(ifname: &str, net: &NetOpts) -> Result<ConfiguredInterface, Failure> {
         Some(v6) => set_up_v6(&control, ifname, net, v6)?,
         None => false,
     };
+    if net.network {
+        announce(&control, ifname, mac);
+    }
     Ok(ConfiguredInterface { mac, loopback, ip6 })
 }
 
@@ -143,6 +147,17 @@ fn prepare(ifname: &str, net: &NetOpts) -> io::Result<[u8; 6]> {
         None => ip6::disable(ifname),
     }
     control.mac(ifname)
+}
+
+/// Has the kernel say at once which addresses the interface has: the stack and other guests may know an earlier guest
+/// by them, or one that has claimed them. A read-only /proc/sys leaves that to the guest's first packet.
+fn announce(control: &NetdevSocket, ifname: &str, mac: [u8; 6]) {
+    for (family, setting) in [("ipv4", "arp_notify"), ("ipv6", "ndisc_notify")] {
+        let path = format!("/proc/sys/net/{family}/conf/{ifname}/{setting}");
+        let _ = fs::write(path, "1");
+    }
+    // It does so when the Ethernet address is set, to the same one too.
+    let _ = control.set_mac(ifname, mac);
 }
 
 /// Gives the interface its IPv4 address and route, and turns it on; says whether the guest's loopback can be reached.

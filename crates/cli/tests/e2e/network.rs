@@ -250,8 +250,8 @@ fn killed_guests_leave_nothing_behind() {
 
 #[test]
 fn the_process_of_a_network_holds_nothing_of_its_first_guest() {
-    // Breaks when it keeps the directory, or a descriptor, of the command that began the network: a file system is busy,
-    // or a lock held, until the last guest ends.
+    // Breaks when it keeps the directory, or a descriptor, of the command that began the network: a file system is
+    // busy, or a lock held, until the last guest ends.
     needs!(guests(), root(), programs(&["flock"]));
     let (scratch, network) = (Scratch::new(), name("held"));
     let script = format!(
@@ -275,6 +275,39 @@ fn the_process_of_a_network_holds_nothing_of_its_first_guest() {
     }
     running.finish();
     wait_for_end(&network, pid);
+}
+
+#[test]
+fn a_flood_of_one_guest_costs_another_no_question() {
+    // Breaks when the datagrams of all guests wait in one queue, and those of a guest that floods fill it.
+    needs!(guests(), programs(&["python3"]));
+    let network = name("flood");
+    let flood = "import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+print('up', flush=True)
+while True:
+    s.sendto(bytes(40000), ('10.0.2.2', 9))";
+    let mut first = program(MBUMA);
+    first.args(["run", "--network", &network, "--hostname", "web"]);
+    let first = Running::start({
+        first.args(["--", "python3", "-I", "-S", "-c", flood]);
+        first
+    });
+    first.wait_for("up");
+    // Each one is asked once, and the name is known to the gateway.
+    let ask = "import socket
+answers = 0
+for _ in range(60):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.settimeout(20)
+    s.sendto(b'\\0\\1\\1\\0\\0\\1' + bytes(6) + b'\\3web\\0\\0\\1\\0\\1', ('10.0.2.3', 53))
+    try: answers += len(s.recv(999)) > 20
+    except TimeoutError: break
+print(answers)";
+    let out = visit(&network, &[], &format!("exec python3 -I -S -c \"{ask}\""));
+    assert_eq!(out.trim(), "60");
+    first.signal("TERM");
+    first.finish();
 }
 
 #[test]
@@ -466,6 +499,44 @@ for claimed in ('10.0.2.100', '10.0.2.2'):
         s.send(b'\\xff' * 6 + own + bytes.fromhex('0806') + arp)
 os.execlp('ping', 'ping', '-q', '-c', '1', '-W', '20', '10.0.2.101')
 ";
+
+#[test]
+fn a_new_guest_is_known_by_its_addresses_at_once() {
+    // Breaks when the gateway sends what is for a guest to another one that had its address before, by chance or to
+    // listen: the new guest's server says nothing by itself.
+    needs!(guests(), programs(&["python3", "ping", "ip"]));
+    let network = name("before");
+    let claim = "ip address add 10.0.2.102/24 dev tap0; ip address add fd00::102/64 dev tap0 nodad
+        ping -q -c 1 -W 20 -I 10.0.2.102 10.0.2.2 > /dev/null";
+    let first = resident(&network, &["-r"], claim);
+    let send = "import socket
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+s.sendto(b'from the second', ('fd00::102', 514))";
+    let script = format!(
+        "ping -q -c 1 -W 20 fd00::102 > /dev/null; echo up
+         read line; python3 -I -S -c \"{send}\"; read line || true"
+    );
+    let mut second = Running::start(guest(&network, &[], &script));
+    second.wait_for("up");
+    let server = "import socket
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+s.bind(('::', 514))
+print('up', flush=True)
+for _ in range(2): print(s.recv(99).decode(), flush=True)";
+    let port = crate::vm::free_port();
+    let publish = format!("127.0.0.1:{port}:514/udp");
+    let script = format!("exec python3 -I -S -c \"{server}\"");
+    let third = Running::start(guest(&network, &["-p", &publish], &script));
+    third.wait_for("up");
+    let client = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let sent = client.send_to(b"from the host", ("127.0.0.1", port));
+    sent.expect("the port is open");
+    third.wait_for("from the host");
+    second.say("");
+    third.wait_for("from the second");
+    assert_eq!(third.finish().code, Some(0));
+    drop((first, second));
+}
 
 #[test]
 fn no_guest_takes_the_address_of_another() {

@@ -5,6 +5,7 @@
 //! Locks: the owner's. Sources: sbappendrecord, sbappendcontrol and sbcompress of 4.4BSD.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 
 use mbuf::{Chain, MSIZE, MbufPool, NoBufs};
 
@@ -23,6 +24,11 @@ pub(crate) trait Ancillary {
     fn count(&self) -> usize {
         0
     }
+
+    /// The record's sender, if it has one.
+    fn source(&self) -> Option<IpAddr> {
+        None
+    }
 }
 
 /// A message.
@@ -34,7 +40,7 @@ pub(crate) struct QueuedRecord<M> {
 
 impl<M: Ancillary> QueuedRecord<M> {
     /// The part of a buffer's limit that it uses: its data, plus an mbuf for itself and for each ancillary item.
-    fn charge(&self) -> usize {
+    pub(super) fn charge(&self) -> usize {
         charge(self.data.len(), self.data.pinned()) + MSIZE * (1 + self.with.count())
     }
 }
@@ -91,6 +97,11 @@ impl<M: Ancillary> RecordBuf<M> {
     /// The first record.
     pub(crate) fn front(&self) -> Option<&QueuedRecord<M>> {
         self.queue.front()
+    }
+
+    /// All records, the oldest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &QueuedRecord<M>> {
+        self.queue.iter()
     }
 
     /// Adds a record.

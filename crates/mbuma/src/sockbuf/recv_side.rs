@@ -2,8 +2,15 @@
 //!
 //! When the buffer stops being empty, the wakers are returned, and the caller calls them when it holds no lock.
 //!
+//! Sources may share the buffer: then the messages of one are charged at most as much as is left of it. So of N sources
+//! that flood, each has one part in N + 1 of the buffer, and one part is left for others.
+//!
+//! Invariants: a source in `by_source` has a message in the buffer, and the bytes are its messages' charges.
 //! Locks: `inner` (UDP). Source: the sockbuf of 4.4BSD's datagram sockets.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::net::IpAddr;
 use std::task::Waker;
 
 use kern::{Giant, Guarded, LockClass, order};
@@ -30,6 +37,38 @@ pub(crate) struct RecvSide<M> {
 struct ReceiveQueue<M> {
     buf: RecordBuf<M>,
     readers: WaiterSet,
+    /// Bytes charged for each source, if the sources share the buffer.
+    by_source: Option<BTreeMap<IpAddr, usize>>,
+}
+
+impl<M: Ancillary> ReceiveQueue<M> {
+    /// Whether it takes no message of this source now.
+    fn is_full_for(&self, source: Option<IpAddr>) -> bool {
+        let charged = self.by_source.as_ref().zip(source);
+        let charged = charged.and_then(|(all, source)| all.get(&source));
+        let (left, _) = self.buf.space();
+        self.buf.is_full() || charged.is_some_and(|charged| *charged >= left)
+    }
+
+    fn push(&mut self, record: QueuedRecord<M>) {
+        if let Some((all, source)) = self.by_source.as_mut().zip(record.with.source()) {
+            *all.entry(source).or_default() += record.charge();
+        }
+        self.buf.push(record);
+    }
+
+    fn pop(&mut self) -> Option<QueuedRecord<M>> {
+        let record = self.buf.pop()?;
+        if let Some(all) = &mut self.by_source
+            && let Some(Entry::Occupied(mut entry)) = record.with.source().map(|s| all.entry(s))
+        {
+            *entry.get_mut() -= record.charge();
+            if *entry.get() == 0 {
+                entry.remove();
+            }
+        }
+        Some(record)
+    }
 }
 
 impl<M: Ancillary> RecvSide<M> {
@@ -38,24 +77,40 @@ impl<M: Ancillary> RecvSide<M> {
         let inner = ReceiveQueue {
             buf: RecordBuf::new(HIWAT, records_max),
             readers: WaiterSet::new(),
+            by_source: None,
         };
         Self {
             inner: Guarded::new(&RECV, inner),
         }
     }
 
+    /// From now on the sources share it, and the number of messages is bounded by their charges alone.
+    pub(crate) fn share_by_source(&self, giant: &Giant) {
+        let mut inner = self.inner.lock(giant);
+        let mut charged = BTreeMap::new();
+        for record in inner.buf.iter() {
+            if let Some(source) = record.with.source() {
+                *charged.entry(source).or_default() += record.charge();
+            }
+        }
+        inner.by_source = Some(charged);
+        let hiwat = inner.buf.hiwat();
+        // Removes the bound of their number.
+        inner.buf.set_hiwat(hiwat);
+    }
+
     /// Adds a message. Returns the wakers of the readers.
     ///
     /// # Errors
-    /// It is full; the message comes back, to be dropped.
+    /// It is full for this source; the message comes back, to be dropped.
     #[doc(alias = "sbappendaddr")]
     pub(crate) fn push(&self, record: QueuedRecord<M>) -> Result<Wakes, QueuedRecord<M>> {
         let mut inner = self.inner.lock_inside();
-        if inner.buf.is_full() {
+        if inner.is_full_for(record.with.source()) {
             return Err(record);
         }
         let was_empty = inner.buf.is_empty();
-        inner.buf.push(record);
+        inner.push(record);
         Ok(match was_empty {
             true => inner.readers.take(Want::Read),
             false => Wakes::default(),
@@ -69,7 +124,7 @@ impl<M: Ancillary> RecvSide<M> {
         waiting: Option<WaitBy<'_>>,
     ) -> Option<QueuedRecord<M>> {
         let mut inner = self.inner.lock(giant);
-        let record = inner.buf.pop();
+        let record = inner.pop();
         if let (None, Some(waiting)) = (&record, waiting) {
             inner.readers.register(Want::Read, waiting);
         }
@@ -129,6 +184,9 @@ impl<M: Ancillary> RecvSide<M> {
     pub(crate) fn close(&self, giant: &Giant) {
         let mut inner = self.inner.lock(giant);
         let records = inner.buf.flush();
+        if let Some(all) = &mut inner.by_source {
+            all.clear();
+        }
         let readers = inner.readers.clear();
         drop(inner);
         drop((records, readers));

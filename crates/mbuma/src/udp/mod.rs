@@ -9,7 +9,7 @@
 //! Locks: the table (UDP_TABLE); each socket has a queue (UDP).
 //! Sources: RFC 768, RFC 1122 section 4.1, RFC 6056 (ports).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 
 use kern::Random;
@@ -98,7 +98,11 @@ impl Arrived {
     }
 }
 
-impl Ancillary for Arrived {}
+impl Ancillary for Arrived {
+    fn source(&self) -> Option<IpAddr> {
+        Some(self.ends.peer().ip())
+    }
+}
 
 impl QueuedRecord<Arrived> {
     /// As [`Datagram::copy_to`].

@@ -119,6 +119,43 @@ fn a_scan_over_one_version_of_ip_costs_the_other_nothing() {
 }
 
 #[test]
+fn a_flood_of_one_guest_costs_another_no_flow() {
+    // Breaks when the flows of all guests have one age: the questions of a guest end before their answers come while
+    // another one asks many; or when the lists of guests that come and go pile up.
+    let mut table = FlowTable::new(usize::MAX);
+    table.share_by_guest();
+    table.groups[QUESTIONS].max = 8;
+    let from = |guest: u8, n: u32| FlowEnds {
+        guest: SocketAddr::from(([10, 0, 2, guest], 1000)),
+        remote: addr(n),
+    };
+    let ask = |table: &mut FlowTable, guest, n| {
+        let outlet = outlet(table, QUESTIONS, n);
+        let gone = table.make_room(&from(guest, n), &outlet);
+        table.insert(Flow::new(from(guest, n), outlet, Time::ZERO));
+        gone.map(|flow| flow.ends)
+    };
+    assert!((0..3).all(|n| ask(&mut table, 101, n).is_none()));
+    let flood: Vec<_> = (0..20).filter_map(|n| ask(&mut table, 100, n)).collect();
+    assert_eq!(flood, (0..15).map(|n| from(100, n)).collect::<Vec<_>>());
+    assert_eq!(ask(&mut table, 101, 3), Some(from(100, 15)));
+    let own = ask(&mut table, 101, 4)
+        .into_iter()
+        .chain(ask(&mut table, 101, 5));
+    let own: Vec<_> = own.map(|ends| ends.guest).collect();
+    assert_eq!(own.len(), 2, "no guest has more than all");
+    for guest in 0..=255 {
+        ask(&mut table, guest, 6);
+        table.clear();
+    }
+    assert_eq!(
+        (table.len(), table.lists.len()),
+        (0, 3),
+        "as many as at a time"
+    );
+}
+
+#[test]
 fn many_ports_leave_each_its_clients() {
     // Breaks when the share of a port rounds down to 0.
     let mut table = FlowTable::new(usize::MAX);

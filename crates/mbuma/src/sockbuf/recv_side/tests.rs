@@ -1,6 +1,8 @@
 use std::sync::Arc;
 use std::task::Wake;
 
+use mbuf::{Chain, MSIZE};
+
 use super::*;
 
 struct NoOp;
@@ -10,6 +12,12 @@ impl Wake for NoOp {
 }
 
 impl Ancillary for u32 {}
+
+impl Ancillary for IpAddr {
+    fn source(&self) -> Option<IpAddr> {
+        Some(*self)
+    }
+}
 
 fn numbered(with: u32) -> QueuedRecord<u32> {
     QueuedRecord {
@@ -35,6 +43,42 @@ fn order_and_limit() {
         (pop(&side), pop(&side), pop(&side)),
         (Some(2), Some(4), None)
     );
+}
+
+/// Breaks if a source takes more than it leaves, is charged for messages that were taken, or is kept without any; or if
+/// the memory of all sources has no bound.
+#[test]
+fn sources_share_the_buffer() {
+    let giant = Giant::new(false);
+    let side = RecvSide::new(1);
+    side.set_hiwat(&giant, 12 * MSIZE);
+    let from = |source: u8| QueuedRecord {
+        data: Chain::new(),
+        with: IpAddr::from([10, 0, 2, source]),
+    };
+    let fill = |source| {
+        (0..99)
+            .take_while(|_| side.push(from(source)).is_ok())
+            .count()
+    };
+    let sources = || {
+        side.inner
+            .lock(&giant)
+            .by_source
+            .as_ref()
+            .map_or(0, BTreeMap::len)
+    };
+    assert!(side.push(from(1)).is_ok());
+    (0..2).for_each(|_| side.share_by_source(&giant));
+    assert_eq!([fill(1), fill(2), fill(1), fill(3)], [5, 3, 0, 2]);
+    let taken: Vec<_> = (0..6).filter_map(|_| side.pop(&giant, None)).collect();
+    assert!(taken.iter().all(|record| record.with == from(1).with));
+    assert_eq!(sources(), 2);
+    assert_eq!([fill(2), fill(3), fill(1)], [2, 2, 2]);
+    let many = (4..=255).map(fill).sum::<usize>();
+    assert_eq!((fill(1), many), (0, 1), "no byte is left");
+    side.close(&giant);
+    assert_eq!((sources(), fill(2)), (0, 6));
 }
 
 /// Breaks if a reader is woken for each message, or not for the first.

@@ -157,6 +157,11 @@ impl TcpStream {
         room(&self.pcb.lock(self.stack.giant())).unwrap_or(0)
     }
 
+    /// Bytes delivered to the peer so far, as [`TcpInfo::delivered`](crate::TcpInfo::delivered).
+    pub fn delivered(&self) -> u64 {
+        self.pcb.lock(self.stack.giant()).send.rate.delivered()
+    }
+
     /// The room of the send buffer, with the size of one packet: a relay that reads in these units sends no small
     /// packet after each large one.
     pub fn send_room(&self) -> SendRoom {

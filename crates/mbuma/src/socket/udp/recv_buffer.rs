@@ -53,6 +53,33 @@ impl UdpSocket {
             .set_hiwat(stack.0.giant(), bytes.clamp(1, SIZE_MAX));
     }
 
+    /// From now on the senders share the receive buffer: the datagrams of one address take at most as much of it as is
+    /// left, so that one sender that floods leaves half of it to others, and two a third. A sender that may use any
+    /// number of addresses has as many shares. The number of datagrams has no bound of its own any more.
+    ///
+    /// ```
+    /// use mbuma::{Config, Stack};
+    ///
+    /// let stack = Stack::new(Config::from_system())?;
+    /// let (one, other) = (stack.udp_bind("127.0.0.1:0")?, stack.udp_bind("127.0.0.2:0")?);
+    /// let server = stack.udp_bind("127.0.0.1:5004")?;
+    /// server.set_recv_buffer_size(8192);
+    /// server.share_recv_buffer();
+    /// for _ in 0..20 {
+    ///     one.send_to(&[1; 1024], "127.0.0.1:5004")?;
+    /// }
+    /// other.send_to(&[2; 1024], "127.0.0.1:5004")?;
+    /// stack.poll();
+    /// let senders = std::iter::from_fn(|| server.recv().ok()).map(|datagram| datagram.src);
+    /// let (ones, others): (Vec<_>, Vec<_>) = senders.partition(|sender| *sender == one.local_addr());
+    /// assert_eq!((ones.len(), others.len()), (4, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn share_recv_buffer(&self) {
+        let Bound { stack, pcb, .. } = &*self.0;
+        pcb.queue.share_by_source(stack.0.giant());
+    }
+
     /// The size of the receive buffer in bytes.
     #[doc(alias = "SO_RCVBUF")]
     pub fn recv_buffer_size(&self) -> usize {

@@ -268,14 +268,16 @@ impl Failure {
                 "in a container: start it with `--device /dev/net/tun`",
             ]),
             (SetupStep::Child, libc::EPERM) => lines(&[
-                "the seccomp profile of this container refuses pidfd_open(2), perhaps: a newer engine's profile allows it",
+                "perhaps a list of allowed system calls refuses pidfd_open(2): the seccomp profile of a newer engine",
+                "allows it",
             ]),
             (SetupStep::IdMaps, libc::EPERM) if process::ids().0 == 0 => lines(&[
-                "root may map itself only with CAP_SETFCAP (since Linux 5.12): add it to the container, or run mbuma as",
-                "another user; and /proc must be that of this PID namespace: `unshare --pid` takes --mount-proc, too",
+                "root may map itself only with CAP_SETFCAP (since Linux 5.12): add it to the container, or run mbuma",
+                "as another user; and /proc must be that of this PID namespace: `unshare --pid` takes --mount-proc",
             ]),
             (SetupStep::ResolvConf, libc::ENOENT) => lines(&[
-                "programs without that file ask a name server at 127.0.0.1: an empty one, or the file that the link names, is enough",
+                "programs without that file ask a name server at 127.0.0.1: an empty one is enough, or the file that",
+                "the link names",
             ]),
             (SetupStep::Child, libc::ENOENT) => lines(&[
                 "mbuma needs /proc: `mount -t proc none /proc` in a chroot or a mount namespace of your own",
@@ -455,6 +457,10 @@ fn publish_hint(publish: &Publish, source: &io::Error) -> String {
                 "or find it with `ss -lnp 'sport = :{}'`",
                 publish.host.port()
             ),
+        ]),
+        io::ErrorKind::AddrNotAvailable if publish.host.is_ipv6() => lines(&[
+            "this host has no such address; an IPv6 address of the guest, behind a port, is in brackets, as in",
+            "8080:[fd00::7]/80",
         ]),
         io::ErrorKind::AddrNotAvailable => lines(&["this host has no such address"]),
         io::ErrorKind::PermissionDenied => lines(&[

@@ -38,6 +38,8 @@ pub(crate) struct ListeningPorts {
     lists: Vec<File>,
     /// The range of ports that the kernel chooses: a UDP socket there is a client's.
     ephemeral: RangeInclusive<u16>,
+    /// UDP sockets at the loopback alone count, too: it is not behind an interface of mbuma.
+    reaches_loopback: bool,
 }
 
 impl ListeningPorts {
@@ -54,16 +56,21 @@ impl ListeningPorts {
         Ok(ListeningPorts {
             lists,
             ephemeral: ephemeral.unwrap_or(32_768..=60_999),
+            reaches_loopback: true,
         })
     }
 
-    /// The same, from another process.
+    /// The same, from a process of the guest.
     pub(crate) fn from_parts(
         lists: Vec<OwnedFd>,
         ephemeral: RangeInclusive<u16>,
     ) -> ListeningPorts {
         let lists = lists.into_iter().map(File::from).collect();
-        ListeningPorts { lists, ephemeral }
+        ListeningPorts {
+            lists,
+            ephemeral,
+            reaches_loopback: false,
+        }
     }
 
     /// For another process.
@@ -99,7 +106,10 @@ impl ListeningPorts {
         file.seek(SeekFrom::Start(0))?;
         let mut ports = BTreeSet::new();
         for line in BufReader::new(file.take(READ_MAX)).lines() {
-            ports.extend(port_of(&line?, proto));
+            let line = line?;
+            let is_out_of_reach =
+                proto == Proto::Udp && !self.reaches_loopback && is_at_loopback(&line);
+            ports.extend(port_of(&line, proto).filter(|_| !is_out_of_reach));
         }
         if proto == Proto::Udp {
             ports.retain(|port| !self.ephemeral.contains(port));
@@ -118,6 +128,25 @@ fn port_of(line: &str, proto: Proto) -> Option<u16> {
     };
     (words.nth(1)? == wanted).then_some(())?;
     u16::from_str_radix(port, 16).ok().filter(|port| *port != 0)
+}
+
+/// Whether the socket of a line is bound to an address of the loopback, which the kernel writes as words of 32 bits.
+fn is_at_loopback(line: &str) -> bool {
+    let addr = line
+        .split_ascii_whitespace()
+        .nth(1)
+        .and_then(|word| word.rsplit_once(':'));
+    let digits = addr.map_or("", |(digits, _)| digits);
+    let words = (0..digits.len() / 8).filter_map(|n| digits.get(8 * n..8 * n + 8));
+    let words = words.filter_map(|word| u32::from_str_radix(word, 16).ok());
+    let words: Vec<_> = words
+        .map(|word| u32::from_be_bytes(word.to_ne_bytes()))
+        .collect();
+    match *words {
+        [v4] | [0, 0, 0xffff, v4] => v4 >> 24 == 127,
+        [0, 0, 0, last] => last == 1,
+        _ => false,
+    }
 }
 
 /// Two numbers.
@@ -141,6 +170,17 @@ mod tests {
         assert_eq!(port_of(tcp, Proto::Tcp), Some(8080));
         assert_eq!(port_of(tcp6, Proto::Tcp), Some(22));
         assert_eq!(port_of(udp, Proto::Udp), Some(53));
+        let v6 = "  1: 00000000000000000000000001000000:0035 0:0 07";
+        let mapped = "  1: 0000000000000000FFFF00000100007F:0035 0:0 07";
+        for (at, line) in [
+            (true, tcp),
+            (true, v6),
+            (true, mapped),
+            (false, udp),
+            (false, "1: x:0 0:0 07"),
+        ] {
+            assert_eq!(is_at_loopback(line), at, "{line}");
+        }
         let established = tcp.replace(" 0A ", " 01 ");
         for nothing in [
             "  sl  local_address rem_address   st",
@@ -175,6 +215,17 @@ mod tests {
                 .iter()
                 .all(|proto| !others.contains(&(*proto, port)))
         );
+        let server_udp = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        let at = server_udp.local_addr().expect("bound").port();
+        let fds = lists
+            .lists
+            .iter()
+            .map(|file| file.try_clone().expect("a descriptor").into());
+        let of_guest = ListeningPorts::from_parts(fds.collect(), 1..=1);
+        let found = of_guest
+            .read(&[Proto::Udp], &BTreeSet::new())
+            .expect("readable");
+        assert!(!found.contains(&(Proto::Udp, at)), "no datagram reaches it");
         let own_udp = BTreeSet::from([(Proto::Udp, port)]);
         let others = read(&[Proto::Tcp, Proto::Udp], own_udp);
         assert!(others.contains(&(Proto::Tcp, port)) && !others.contains(&(Proto::Udp, port)));

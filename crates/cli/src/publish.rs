@@ -72,8 +72,10 @@ fn lines(list: &Value) -> String {
     let ports = ["entries", "outward"].map(|kind| list[kind].as_array());
     let ports = ports.into_iter().flatten().flatten();
     let line = |port: &Value| {
-        let text = port["text"].as_str().unwrap_or_default();
-        format!("{}  {text}\n", port["id"])
+        // That of an older mbuma has no text.
+        let text = port["text"].as_str().map(str::to_owned);
+        let text = text.unwrap_or_else(|| port.to_string());
+        format!("{}  {}\n", port["id"], printable(&text))
     };
     ports.map(line).collect()
 }

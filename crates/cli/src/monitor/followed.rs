@@ -48,6 +48,8 @@ pub(super) struct FollowedPorts {
     max: usize,
     /// The user was told that ports are left out.
     told: bool,
+    /// The same of a gateway process that does not answer.
+    told_of_wait: bool,
 }
 
 impl FollowedPorts {
@@ -78,6 +80,7 @@ impl FollowedPorts {
             outward: BTreeMap::new(),
             max: FOLLOWED_MAX.min(limits::descriptors() / FOLLOWED_SHARE),
             told: false,
+            told_of_wait: false,
         };
         Ok((followed, begun))
     }
@@ -106,8 +109,14 @@ impl FollowedPorts {
     /// closed here.
     fn look(&mut self, ports: &mut Ports, requests: &mut Requests) {
         if !requests.is_empty() {
+            if requests.is_overdue() && !std::mem::replace(&mut self.told_of_wait, true) {
+                say(
+                    "the process that serves the guest does not answer: no port is opened or closed until it does",
+                );
+            }
             return;
         }
+        self.told_of_wait = false;
         // The gateway process may have refused some.
         let open = ports.ids();
         self.inward.retain(|_, id| open.contains(id));

@@ -65,6 +65,12 @@ impl Requests {
         self.queue.is_empty()
     }
 
+    /// Whether the first has waited too long for its answer.
+    pub(super) fn is_overdue(&self) -> bool {
+        let first = self.queue.front();
+        first.is_some_and(|request| request.by <= Instant::now())
+    }
+
     /// Asks for a change.
     pub(super) fn push(
         &mut self,
@@ -177,10 +183,12 @@ mod tests {
         requests.send(&monitor).expect("it has room");
         assert!(requests.left().is_some_and(|left| left <= CLIENT_WAIT_MAX));
         assert!(requests.take_overdue().is_none(), "it still waits");
+        assert!(!requests.is_overdue());
         for request in &mut requests.queue {
             request.by = Instant::now();
         }
         assert_eq!(requests.left(), Some(Duration::ZERO));
+        assert!(requests.is_overdue());
         let overdue = requests.take_overdue();
         assert_eq!(overdue, Some((Requester::Client(7), None)));
         assert!(requests.take_overdue().is_none());

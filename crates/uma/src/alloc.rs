@@ -2,7 +2,6 @@
 //!
 //! ```text
 //!   take             the top of this CPU's loaded bucket: nearly always all that is needed
-//!   take_bulk        several, from the tops of the loaded and the previous one
 //!   take_slow        0. an item whose allocation is recorded, if a sample is due (sample.rs)
 //!                    1. this CPU's previous bucket, which becomes the loaded one
 //!                    2. a filled bucket of the depot, for our empty one
@@ -23,7 +22,7 @@ use crate::depot::Refill;
 use crate::keg::{LastAttempt, Urgency};
 use crate::sample::Site;
 use crate::zone_inner::ZoneInner;
-use core::mem::{ManuallyDrop, MaybeUninit};
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::time::Duration;
 use kern::prim::thread;
@@ -49,34 +48,13 @@ impl ZoneInner {
         self.percpu.pop_or(|| self.take_slow(urgency, site))
     }
 
-    /// Fills `out` from the front with as many items as there are, and returns their number. Without a site none of
-    /// them is a sample.
-    pub(crate) fn take_bulk(
-        &self,
-        out: &mut [MaybeUninit<NonNull<u8>>],
-        site: Option<Site>,
-    ) -> usize {
-        let mut taken = TakenItems {
-            zone: self,
-            out,
-            len: 0,
-        };
-        loop {
-            taken.len += self.percpu.pop_bulk(&mut taken.out[taken.len..]);
-            if taken.len == taken.out.len() {
-                return taken.keep();
-            }
-            let Ok(item) = self.take_slow(Urgency::Normal, site) else {
-                return taken.keep();
-            };
-            taken.out[taken.len].write(item);
-            taken.len += 1;
-        }
-    }
-
     #[cold]
     #[inline(never)]
-    fn take_slow(&self, urgency: Urgency, site: Option<Site>) -> Result<NonNull<u8>, AllocError> {
+    pub(crate) fn take_slow(
+        &self,
+        urgency: Urgency,
+        site: Option<Site>,
+    ) -> Result<NonNull<u8>, AllocError> {
         if let Some(item) = self.sample_or_swap(site) {
             return Ok(item);
         }
@@ -351,32 +329,6 @@ impl ZoneInner {
     pub(crate) fn inside(&self) -> Inside<'_> {
         self.enter();
         Inside(self)
-    }
-}
-
-/// Items taken for a caller; freed if a panic ends the allocation.
-struct TakenItems<'a> {
-    zone: &'a ZoneInner,
-    out: &'a mut [MaybeUninit<NonNull<u8>>],
-    /// Entries written, from the front.
-    len: usize,
-}
-
-impl TakenItems<'_> {
-    /// The caller owns the items now.
-    fn keep(self) -> usize {
-        ManuallyDrop::new(self).len
-    }
-}
-
-impl Drop for TakenItems<'_> {
-    fn drop(&mut self) {
-        for item in &self.out[..self.len] {
-            // SAFETY: an entry that was written.
-            let item = unsafe { item.assume_init() };
-            // SAFETY: it was taken just now, and no caller has seen it.
-            unsafe { ZoneInner::put_back(NonNull::from(self.zone), item) };
-        }
     }
 }
 

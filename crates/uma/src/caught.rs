@@ -39,6 +39,7 @@ impl Caught {
     }
 
     /// Takes over the panic of another, unless there is one already.
+    #[cfg(feature = "extras")]
     pub(crate) fn add(&mut self, other: Self) {
         self.0 = self.0.take().or(other.0);
     }

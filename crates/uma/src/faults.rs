@@ -29,7 +29,8 @@ pub(crate) enum ZoneFault {
     SilentImport,
     /// A free is not counted as a thread inside: `free.rs`, `put_slow`.
     Entry,
-    /// A bulk free uses the zone once more after its last item: `free.rs`, `put_bulk`.
+    #[cfg(feature = "extras")]
+    /// A bulk free uses the zone once more after its last item: `extras/bulk.rs`, `put_bulk`.
     LookBack,
     /// A leaving thread checks in a second step whether it was the last: `zone_inner/holds.rs`, `leave`.
     LateCheck,

@@ -2,7 +2,6 @@
 //!
 //! ```text
 //!   put           onto this CPU's loaded bucket: nearly always all that is needed
-//!   put_bulk      as many as fit onto the loaded one, then onto the previous one
 //!   put_slow      1. into this CPU's previous bucket, which becomes the loaded one (put_again, where
 //!                    the two can change places in one store)
 //!                 2. into an empty bucket of the depot, which gets our full one
@@ -60,33 +59,11 @@ impl ZoneInner {
         }
     }
 
-    /// Frees several items, with one section for as many as fit into each of this CPU's two buckets.
-    ///
-    /// # Safety
-    /// As for [`put`](Self::put), for each of them.
-    pub(crate) unsafe fn put_bulk(zone: NonNull<Self>, items: &[NonNull<u8>]) {
-        let mut rest = items;
-        let mut caught = Caught::default();
-        while !rest.is_empty() || planted(ZoneFault::LookBack) {
-            // SAFETY: the items in `rest` have not been freed and keep the zone.
-            let inner = unsafe { zone.as_ref() };
-            inner.life.touch();
-            let pushed = inner.percpu.push_bulk(rest);
-            let Some((&first, others)) = rest[pushed..].split_first() else {
-                break;
-            };
-            // SAFETY: as above.
-            caught.add(unsafe { Self::put_slow(zone, first) });
-            rest = others;
-        }
-        caught.resume();
-    }
-
     /// # Safety
     /// As for [`put`](Self::put).
     #[cold]
     #[inline(never)]
-    unsafe fn put_slow(zone: NonNull<Self>, item: NonNull<u8>) -> Caught {
+    pub(crate) unsafe fn put_slow(zone: NonNull<Self>, item: NonNull<u8>) -> Caught {
         // SAFETY: the item keeps the zone until it is put down, and from here on so do we.
         let inner = unsafe { zone.as_ref() };
         let mut caught = Caught::default();

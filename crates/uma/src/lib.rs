@@ -75,7 +75,6 @@
 //! |---|---|
 //! | a limit, changed at any time | [`ZoneBuilder::limit`] |
 //! | items for callers that must not fail | [`ZoneBuilder::reserve`], [`RawZone::alloc_urgent`] |
-//! | many at once, for a fraction of the price each | [`RawZone::alloc_bulk`] |
 //! | two kinds of item from the same slabs (a packet: an mbuf with a cluster attached) | [`RawZone::secondary`] |
 //! | reference counts found from the address | [`ZoneBuilder::refcounts`] |
 //! | which call site holds how many items, and since when | [`RawZone::census`], [`RawZone::stats`] |
@@ -85,6 +84,7 @@
     feature = "extras",
     doc = "| (`extras`, to the end) an allocation that sleeps until an item is free | [`RawZone::alloc_wait`] |",
     doc = "| a call when items are free | [`RawZone::call_when_available`] |",
+    doc = "| many at once, for a fraction of the price each | [`RawZone::alloc_bulk`] |",
     doc = "| a cache for one pinned worker | [`RawZone::local`] |",
     doc = "| caches over the items of another allocator | [`ZoneBuilder::build_cache_only`] |",
     doc = "| a page after each item that can't be written | [`ZoneBuilder::guard_pages`] |"

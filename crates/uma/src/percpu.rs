@@ -4,8 +4,7 @@
 //!   slot of CPU 0           slot of CPU 1            128 bytes each, lines of their own
 //!   +--------------+        +--------------+
 //!   | loaded   ----+--> [ | | | ]          |    pop and push work on the top of this bucket
-//!   | previous ----+--> [ | | | ]          |    exchanged with loaded when that runs empty or full;
-//!   |              |        |              |    bulk goes on here, and exchanges nothing
+//!   | previous ----+--> [ | | | ]          |    exchanged with loaded when that runs empty or full
 //!   | stop         |        |              |    set: buckets may not be exchanged
 //!   | lock         |        |              |    for the locked backend
 //!   +--------------+        +--------------+
@@ -16,16 +15,6 @@
 //! by a single store, its last instruction; a thread that the kernel interrupts before that store
 //! begins the section again, perhaps on another CPU. *Locked*: a thread takes the try-lock of a
 //! slot, of any CPU. The caller sees no difference but speed.
-//!
-//! # Why bulk goes on with the previous bucket
-//!
-//! A batch that does not fit into the loaded bucket would have to exchange the two buckets twice in
-//! each round: out, and back. An exchange inside a section would take two stores, but only one
-//! store can commit (not every processor has a store of 16 bytes). So bulk runs one section on each
-//! bucket, each with one store: a thread that is interrupted between the two has the items of the
-//! first, and continues with the rest. After that the loaded bucket has room for the opposite
-//! batch: bulk pops empty it first, and bulk pushes fill it first. So the next batch needs one
-//! section again.
 //!
 //! # Why the two buckets are exchanged in one store
 //!
@@ -57,7 +46,6 @@
 //! (the question whether a critical section beats a lock for each CPU).
 
 use crate::bucket::{Bucket, Owned};
-use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 #[cfg(feature = "stretched")]
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -67,12 +55,14 @@ pub use backend::Backend;
 use core::mem::offset_of;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use locked::SlotsHeld;
-use slot::{CpuSlot, LOADED, OffsetSlot, PREVIOUS};
+use slot::{CpuSlot, OffsetSlot};
 #[cfg(any(loom, shuttle))]
 pub use sys::run_on;
 pub(crate) use sys::*;
 
 mod backend;
+#[cfg(feature = "extras")]
+mod bulk;
 mod drain;
 mod locked;
 mod slot;
@@ -246,72 +236,6 @@ impl Percpu {
             Ok(()) => PushOutcome::Done,
             Err(outcome) => self.push_again(item, outcome),
         }
-    }
-
-    /// Fills the beginning of `out` from the tops of this CPU's loaded and previous bucket. Returns how many items
-    /// those are. Their order is that of the bucket, the top one last, and each is counted as popped.
-    pub(crate) fn pop_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        let popped = self.pop_loaded(out);
-        if popped == out.len() {
-            return popped;
-        }
-        popped + self.pop_previous(&mut out[popped..])
-    }
-
-    /// As [`pop_bulk`](Self::pop_bulk), from the loaded bucket alone.
-    pub(crate) fn pop_loaded(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        self.pop_from::<LOADED>(out)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn pop_previous(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        self.pop_from::<PREVIOUS>(out)
-    }
-
-    #[inline]
-    fn pop_from<const FIELD: usize>(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        if self.area == 0 {
-            return locked::pop_bulk::<FIELD>(self, out);
-        }
-        // SAFETY: `area` is not 0.
-        let count = restart(
-            1 + RESTARTS,
-            || unsafe { section::pop_bulk::<FIELD>(self, out) },
-            isize::cast_unsigned,
-        );
-        count.max(0).cast_unsigned()
-    }
-
-    /// Puts items of the beginning of `items` on this CPU's loaded bucket, and then on its previous one. Returns for
-    /// how many there was room. After the commit of the last item the function does not access the slots.
-    #[must_use]
-    pub(crate) fn push_bulk(&self, items: &[NonNull<u8>]) -> usize {
-        let pushed = self.push_to::<LOADED>(items);
-        if pushed == items.len() {
-            return pushed;
-        }
-        pushed + self.push_previous(&items[pushed..])
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn push_previous(&self, items: &[NonNull<u8>]) -> usize {
-        self.push_to::<PREVIOUS>(items)
-    }
-
-    #[inline]
-    fn push_to<const FIELD: usize>(&self, items: &[NonNull<u8>]) -> usize {
-        if self.area == 0 {
-            return locked::push_bulk::<FIELD>(self, items);
-        }
-        // SAFETY: `area` is not 0.
-        let count = restart(
-            1 + RESTARTS,
-            || unsafe { section::push_bulk::<FIELD>(self, items) },
-            isize::cast_unsigned,
-        );
-        count.max(0).cast_unsigned()
     }
 
     /// Exchanges this CPU's two buckets if the loaded bucket is empty and the previous one is not. Returns whether it

@@ -11,7 +11,6 @@ use crate::zone_inner::{NO_LIMIT, ZoneInner};
 use crate::{AllocError, Census, Purged, RawZoneRef, ZoneBuilder, ZoneStats};
 use core::alloc::Layout;
 use core::fmt;
-use core::mem::MaybeUninit;
 use core::panic::Location;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU32;
@@ -120,31 +119,6 @@ impl<H: Hooks> RawZone<H> {
     pub unsafe fn free(&self, item: NonNull<u8>) {
         // SAFETY: the caller promises the same.
         unsafe { self.zone.free(item) }
-    }
-
-    /// Fills `out` from the front with as many items as there are, and returns their number. Much cheaper than as many
-    /// single allocations.
-    #[must_use = "the items given out are lost if their number is"]
-    #[track_caller]
-    #[inline]
-    pub fn alloc_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        // SAFETY: the handle keeps the zone.
-        unsafe { self.zone.alloc_bulk(out) }
-    }
-
-    /// Frees several items. Much cheaper than as many single frees.
-    ///
-    /// # Panics
-    /// As for [`free`](Self::free); but in release builds an item that is free already is noticed
-    /// only at its slab.
-    ///
-    /// # Safety
-    /// As for [`free`](Self::free), for each of them, all of them different.
-    #[track_caller]
-    #[inline]
-    pub unsafe fn free_bulk(&self, items: &[NonNull<u8>]) {
-        // SAFETY: the caller promises the same.
-        unsafe { self.zone.free_bulk(items) }
     }
 
     /// An item of this CPU's loaded bucket only: no lock, no system call, no `ctor`. For tests of

@@ -15,11 +15,10 @@ use crate::sample::Site;
 use crate::zone_inner::ZoneInner;
 use core::fmt;
 use core::marker::PhantomData;
-use core::mem::MaybeUninit;
 use core::panic::Location;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU32;
-use guards::{Freeing, Hooked, Making};
+use guards::Hooked;
 
 mod guards;
 
@@ -112,99 +111,6 @@ impl<H: Hooks> RawZoneRef<H> {
         unsafe { ZoneInner::put(self.inner, item) }
     }
 
-    /// As [`RawZone::alloc_bulk`](crate::RawZone::alloc_bulk).
-    ///
-    /// # Safety
-    /// As for [`alloc`](Self::alloc).
-    #[must_use = "the items given out are lost if their number is"]
-    #[track_caller]
-    #[inline]
-    pub unsafe fn alloc_bulk(self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        let site = Location::caller();
-        let allowed = self.consult_bulk(out.len());
-        // SAFETY: the caller promises that a handle or a live item keeps the zone.
-        let taken = unsafe { self.inner.as_ref() }.take_bulk(&mut out[..allowed], Some(site));
-        let mut making = Making {
-            zone: self,
-            items: &out[..taken],
-            made: 0,
-        };
-        while let Some(item) = making.items.get(making.made) {
-            // SAFETY: take_bulk wrote the first `taken` entries.
-            let item = unsafe { item.assume_init() };
-            if self.constructed(item, site).is_err() {
-                let made = making.keep();
-                // `constructed` has freed the item that was refused.
-                self.put_back_bulk(&out[made + 1..taken]);
-                return made;
-            }
-            making.made += 1;
-        }
-        making.keep()
-    }
-
-    /// As [`RawZone::free_bulk`](crate::RawZone::free_bulk).
-    ///
-    /// # Panics
-    /// As there.
-    ///
-    /// # Safety
-    /// As there. The items keep the zone until they are freed.
-    #[track_caller]
-    #[inline]
-    pub unsafe fn free_bulk(self, items: &[NonNull<u8>]) {
-        if items.is_empty() {
-            return;
-        }
-        let site = Location::caller();
-        // SAFETY: the items are live and ours: they keep the zone.
-        if !unsafe { self.inner.as_ref() }.surely_owns(items) {
-            // SAFETY: the caller promises the same.
-            return unsafe { self.free_each(items, site) };
-        }
-        let mut freeing = Freeing {
-            zone: self,
-            items,
-            at: 0,
-            site,
-        };
-        while let Some(&item) = items.get(freeing.at) {
-            // SAFETY: the item is live and ours, and in the range.
-            unsafe { self.destruct_owned(item, site) };
-            freeing.at += 1;
-        }
-        core::mem::forget(freeing);
-        // SAFETY: given up by their owner, and through `dtor`, so as `init` left them.
-        unsafe { ZoneInner::put_bulk(self.inner, items) }
-    }
-
-    /// [`free_bulk`](Self::free_bulk) of items among which are samples, or items of another zone.
-    ///
-    /// # Safety
-    /// As there.
-    #[cold]
-    #[inline(never)]
-    unsafe fn free_each(self, items: &[NonNull<u8>], site: Site) {
-        let mut caught = Caught::default();
-        for &item in items {
-            // SAFETY: the item is live and ours.
-            caught.call(|| unsafe { self.free_at(item, site) });
-        }
-        caught.resume();
-    }
-
-    /// [`free`](Self::free) of an item that was given up at `site`.
-    ///
-    /// # Safety
-    /// As there.
-    unsafe fn free_at(self, item: NonNull<u8>, site: Site) {
-        // SAFETY: the item is live and ours: it keeps the zone.
-        if unsafe { self.destruct(item, site) } == Destructed::Here {
-            // SAFETY: given up by its owner, and through `dtor`, so as `init` left it.
-            unsafe { ZoneInner::put(self.inner, item) }
-        }
-    }
-
     /// As [`RawZone::refcount`](crate::RawZone::refcount).
     ///
     /// # Panics
@@ -240,25 +146,15 @@ impl<H: Hooks> RawZoneRef<H> {
     /// Whether an allocation may continue: in some builds tests let it fail.
     #[inline]
     pub(crate) fn consult(self) -> Result<(), AllocError> {
-        match self.consult_bulk(1) {
-            0 => Err(AllocError::NoMemory),
-            _ => Ok(()),
-        }
-    }
-
-    /// How many of several allocations may continue.
-    #[inline]
-    fn consult_bulk(self, items: usize) -> usize {
         #[cfg(feature = "invariants")]
         {
             // SAFETY: the caller promises that a handle or a live item keeps the zone.
             let inner = unsafe { self.inner.as_ref() };
-            if let Some(refused) = (0..items).find(|_| inner.fails.alloc.fails()) {
-                inner.counts.failures.inc();
-                return refused;
+            if inner.fails.alloc.fails() {
+                return inner.fail(AllocError::NoMemory);
             }
         }
-        items
+        Ok(())
     }
 
     /// Runs `ctor` over an item just taken; an item that it refuses goes back to the cache.
@@ -302,20 +198,9 @@ impl<H: Hooks> RawZoneRef<H> {
         inner.fail(AllocError::Hook)
     }
 
-    /// Takes items back that no caller has seen.
-    #[cold]
-    fn put_back_bulk(self, items: &[MaybeUninit<NonNull<u8>>]) {
-        for entry in items {
-            // SAFETY: the caller passes entries that take_bulk wrote.
-            let item = unsafe { entry.assume_init() };
-            // SAFETY: no caller has seen the item.
-            unsafe { self.put_back(item) };
-        }
-    }
-
     /// # Safety
     /// The item was taken, no caller has seen it, and it is as `init` left it.
-    unsafe fn put_back(self, item: NonNull<u8>) {
+    pub(crate) unsafe fn put_back(self, item: NonNull<u8>) {
         // SAFETY: so says the caller, and the item keeps the zone.
         unsafe { ZoneInner::put_back(self.inner, item) };
     }
@@ -343,7 +228,7 @@ impl<H: Hooks> RawZoneRef<H> {
     /// # Safety
     /// As for [`destruct`](Self::destruct), and [`ZoneInner::may_own`] says yes.
     #[inline]
-    unsafe fn destruct_owned(self, item: NonNull<u8>, site: Site) {
+    pub(crate) unsafe fn destruct_owned(self, item: NonNull<u8>, site: Site) {
         // SAFETY: the item keeps the zone.
         let inner = unsafe { self.inner.as_ref() };
         inner.mark_freed(item, site);

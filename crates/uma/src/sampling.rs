@@ -151,14 +151,21 @@ impl ZoneInner {
         }
     }
 
-    /// Lets the next allocation on this CPU find its bucket empty; the bucket's items serve the
-    /// allocations after that.
+    /// Lets the next allocation on this CPU find its bucket empty, if the thread stays on it meanwhile; the bucket's
+    /// items serve the allocations after that.
     fn put_bucket_aside(&self, caught: &mut Caught) {
         let Room::Bucket(mut bucket) = self.depot.lock().make_room(None) else {
             return;
         };
-        let popped = self.percpu.pop_loaded(bucket.spare());
-        // SAFETY: pop_loaded wrote that many into the front of the spare entries.
+        let mut popped = 0;
+        for place in bucket.spare() {
+            let Some(item) = self.percpu.pop() else {
+                break;
+            };
+            place.write(item);
+            popped += 1;
+        }
+        // SAFETY: the first so many spare entries were just filled with free items.
         unsafe { bucket.added(popped) };
         // The bucket that they left counts them as allocated, but no caller has got them.
         self.counts.refused.add(popped as u64);

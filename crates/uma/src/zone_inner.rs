@@ -246,6 +246,7 @@ impl ZoneInner {
     /// Whether [`may_own`](Self::may_own) is true of all these items. It compares once, with the union of the
     /// offsets' bits, which is not less than any of them. So it may return false for an item beyond the largest power
     /// of two in the range.
+    #[cfg(feature = "extras")]
     #[inline]
     pub(crate) fn surely_owns(&self, items: &[NonNull<u8>]) -> bool {
         let offset = |item: &NonNull<u8>| item.addr().get().wrapping_sub(self.base);

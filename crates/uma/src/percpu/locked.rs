@@ -12,12 +12,11 @@
 
 use super::{CpuSlot, Percpu, PushOutcome, current_cpu};
 use crate::bucket::Bucket;
-use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// The lock of a slot, held.
-struct SlotGuard<'a>(&'a CpuSlot);
+pub(super) struct SlotGuard<'a>(pub(super) &'a CpuSlot);
 
 impl<'a> SlotGuard<'a> {
     /// Loads the lock before the swap, so that the line of a busy slot stays with its holder.
@@ -29,7 +28,7 @@ impl<'a> SlotGuard<'a> {
 
     /// This CPU's slot, or the next slot whose lock is free.
     #[inline]
-    fn any_of(percpu: &'a Percpu) -> Option<Self> {
+    pub(super) fn any_of(percpu: &'a Percpu) -> Option<Self> {
         let places = percpu.places();
         let (before, from) = places.split_at(current_cpu() % places.len());
         let mut slots = from.iter().chain(before).map(|place| &place.slot);
@@ -61,25 +60,6 @@ pub(super) fn push(percpu: &Percpu, item: NonNull<u8>) -> PushOutcome {
     };
     // SAFETY: the holder of the lock owns the slot's buckets, which are alive.
     unsafe { Bucket::push(held.0.loaded(), item) }
-}
-
-pub(super) fn pop_bulk<const FIELD: usize>(
-    percpu: &Percpu,
-    out: &mut [MaybeUninit<NonNull<u8>>],
-) -> usize {
-    let Some(held) = SlotGuard::any_of(percpu) else {
-        return 0;
-    };
-    // SAFETY: the holder of the lock owns the slot's buckets, which are alive.
-    unsafe { Bucket::pop_bulk(held.0.bucket::<FIELD>(), out) }
-}
-
-pub(super) fn push_bulk<const FIELD: usize>(percpu: &Percpu, items: &[NonNull<u8>]) -> usize {
-    let Some(held) = SlotGuard::any_of(percpu) else {
-        return 0;
-    };
-    // SAFETY: the holder of the lock owns the slot's buckets, which are alive.
-    unsafe { Bucket::push_bulk(held.0.bucket::<FIELD>(), items) }
 }
 
 pub(super) fn exchange_previous(

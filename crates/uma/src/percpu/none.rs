@@ -5,7 +5,6 @@
 
 use crate::bucket::Bucket;
 use crate::percpu::{FULL, Percpu};
-use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
 pub(in crate::percpu) unsafe fn pop(_: &Percpu) -> *mut u8 {
@@ -16,13 +15,15 @@ pub(in crate::percpu) unsafe fn push(_: &Percpu, _: NonNull<u8>) -> isize {
     FULL
 }
 
+#[cfg(feature = "extras")]
 pub(in crate::percpu) unsafe fn pop_bulk<const FIELD: usize>(
     _: &Percpu,
-    _: &mut [MaybeUninit<NonNull<u8>>],
+    _: &mut [core::mem::MaybeUninit<NonNull<u8>>],
 ) -> isize {
     0
 }
 
+#[cfg(feature = "extras")]
 pub(in crate::percpu) unsafe fn push_bulk<const FIELD: usize>(
     _: &Percpu,
     _: &[NonNull<u8>],

@@ -76,6 +76,7 @@ impl CpuSlot {
     }
 
     /// The bucket that the field at this offset points to; the offset is [`LOADED`] or [`PREVIOUS`].
+    #[cfg(any(feature = "extras", loom, shuttle))]
     pub(super) fn bucket<const FIELD: usize>(&self) -> NonNull<Bucket> {
         const { assert!(FIELD == LOADED || FIELD == PREVIOUS) };
         match FIELD {

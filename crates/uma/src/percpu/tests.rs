@@ -3,6 +3,7 @@
 //! An item here is a number that looks like an address: this module does not access items.
 
 use super::*;
+use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};

@@ -1,14 +1,10 @@
-//! Guards for the time in which hooks run: each decides where items go if a hook panics.
+//! The guard for the time in which a hook runs: it decides where the item goes if the hook panics.
 //!
-//! Invariant: a guard is forgotten once its hooks have returned, so that the fast path pays nothing. Locks: none.
+//! Invariant: a guard is forgotten once its hook has returned, so that the fast path pays nothing. Locks: none.
 
 use super::RawZoneRef;
-use crate::caught::Caught;
 use crate::hooks::Hooks;
-use crate::sample::Site;
 use crate::zone_inner::ZoneInner;
-use core::mem::MaybeUninit;
-use core::panic::Location;
 use core::ptr::NonNull;
 
 /// An item whose `ctor` or `dtor` runs: a panic there sends it to its slab.
@@ -53,65 +49,5 @@ impl<H: Hooks> Drop for Hooked<H> {
             // SAFETY: as above; it keeps the zone until the call.
             unsafe { ZoneInner::end_free_sample(zone, item) };
         }
-    }
-}
-
-/// Items of a bulk allocation that go through `ctor`, one after the other. A panic there sends all others back.
-pub(super) struct Making<'a, H: Hooks> {
-    pub(super) zone: RawZoneRef<H>,
-    pub(super) items: &'a [MaybeUninit<NonNull<u8>>],
-    /// How many have been through it.
-    pub(super) made: usize,
-}
-
-impl<H: Hooks> Making<'_, H> {
-    /// How many the caller has.
-    #[inline]
-    pub(super) fn keep(self) -> usize {
-        let made = self.made;
-        core::mem::forget(self);
-        made
-    }
-}
-
-impl<H: Hooks> Drop for Making<'_, H> {
-    #[cold]
-    fn drop(&mut self) {
-        let (made, rest) = self.items.split_at(self.made);
-        let mut caught = Caught::default();
-        for item in made {
-            // SAFETY: an entry that was written.
-            let item = unsafe { item.assume_init() };
-            // SAFETY: it went through `ctor`, and no code uses it.
-            caught.call(|| unsafe { self.zone.free_at(item, Location::caller()) });
-        }
-        // `constructed` has freed the item whose `ctor` panicked.
-        caught.call(|| self.zone.put_back_bulk(&rest[1..]));
-        caught.resume();
-    }
-}
-
-/// Items of a bulk free that go through `dtor`, one after the other. A panic there frees all others.
-pub(super) struct Freeing<'a, H: Hooks> {
-    pub(super) zone: RawZoneRef<H>,
-    pub(super) items: &'a [NonNull<u8>],
-    /// How many have been through it.
-    pub(super) at: usize,
-    pub(super) site: Site,
-}
-
-impl<H: Hooks> Drop for Freeing<'_, H> {
-    #[cold]
-    fn drop(&mut self) {
-        let (done, rest) = self.items.split_at(self.at);
-        let mut caught = Caught::default();
-        // SAFETY: given up by their owner, and through `dtor`, so as `init` left them.
-        caught.call(|| unsafe { ZoneInner::put_bulk(self.zone.inner, done) });
-        // `destruct` has freed the item whose `dtor` panicked.
-        for &item in &rest[1..] {
-            // SAFETY: live and ours.
-            caught.call(|| unsafe { self.zone.free_at(item, self.site) });
-        }
-        caught.resume();
     }
 }

@@ -23,19 +23,21 @@ use crate::neighbour::Tables;
 /// Queues an IP packet, of either version, for the interface `iface`, which has its destination address.
 ///
 /// # Errors
-/// There is no room; the packet comes back.
+/// The packet was dropped, and counted, because there is no room.
 #[doc(alias = "if_simloop")]
 pub(crate) fn enqueue(
     batch: &mut Batch<'_>,
     mut packet: Packet,
     iface: IfIndex,
-) -> Result<(), (Packet, DropReason)> {
+) -> Result<(), DropReason> {
     let meta = packet.header_mut();
     meta.iface = iface.0;
     meta.turn_round();
     meta.csum |= Csum::IP_VALID;
     let len = packet.len();
-    dispatch::loop_back(batch, packet).map_err(|packet| (packet, DropReason::TxQueueFull))?;
+    if let Err(packet) = dispatch::loop_back(batch, packet) {
+        return batch.refuse(packet, DropReason::TxQueueFull);
+    }
     let counters = &batch.stack.lo.counters;
     // Each packet that goes out of lo0 comes in by it, so both directions are counted here.
     counters.output.record(len);

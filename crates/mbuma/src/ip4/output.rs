@@ -224,10 +224,7 @@ fn to_ourselves(
     if prepend_header(&mut packet, fields).is_err() {
         return batch.refuse(packet, DropReason::TxNoBufs);
     }
-    match loopback::enqueue(batch, packet, route.ifp.index) {
-        Ok(()) => Ok(()),
-        Err((packet, reason)) => batch.refuse(packet, reason),
-    }
+    loopback::enqueue(batch, packet, route.ifp.index)
 }
 
 /// Completes the packet and hands it to the link. The sender keeps the neighbour's address in `hop`.
@@ -256,9 +253,7 @@ fn hear_own_broadcast(batch: &mut Batch<'_>, ifp: &Ifnet, packet: &mut Packet) {
     let Ok(copy) = packet.copy_packet() else {
         return batch.stack.drops.count(DropReason::TxNoBufs);
     };
-    if let Err((copy, reason)) = loopback::enqueue(batch, copy, ifp.index) {
-        batch.drop(copy, reason);
-    }
+    let _counted: Result<(), DropReason> = loopback::enqueue(batch, copy, ifp.index);
 }
 
 fn prepend_header(packet: &mut Packet, fields: &Ipv4Fields<'_>) -> Result<(), mbuf::NoBufs> {

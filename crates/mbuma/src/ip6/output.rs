@@ -49,13 +49,13 @@ pub(crate) fn run(
 ) -> Result<(), DropReason> {
     let stack = batch.stack;
     let find = || find_route(stack, to);
+    let mut once;
     let found = match cache {
         Some(cache) => cache.v6(&stack.routes6, find),
+        // A cache would put it into a box.
         None => {
-            return match find() {
-                Some(mut route) => through(batch, packet, to, &mut route),
-                None => batch.refuse(packet, DropReason::IpNoRoute),
-            };
+            once = find();
+            once.as_mut()
         }
     };
     match found {
@@ -108,7 +108,7 @@ fn copy_to_members(batch: &mut Batch<'_>, packet: &mut Packet, to: &Send6, ifp: 
     });
     match copy {
         Ok(copy) => {
-            let _counted: Result<(), DropReason> = to_ourselves(batch, ifp, copy);
+            let _counted: Result<(), DropReason> = loopback::enqueue(batch, copy, ifp.index);
         }
         Err(NoBufs) => batch.stack.drops.count(DropReason::TxNoBufs),
     }
@@ -219,7 +219,7 @@ fn through(
         return batch.refuse(packet, DropReason::TxNoBufs);
     }
     if route.local {
-        return to_ourselves(batch, &route.ifp, packet);
+        return loopback::enqueue(batch, packet, route.ifp.index);
     }
     ether::output::run6(batch, &route.ifp, packet, route.next_hop, &mut route.hop);
     Ok(())
@@ -245,13 +245,6 @@ fn path_mtu(batch: &Batch<'_>, to: &Send6, link: usize) -> usize {
         batch.now,
     );
     path.map_or(link, |path| link.min(usize::from(path)))
-}
-
-fn to_ourselves(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet) -> Result<(), DropReason> {
-    match loopback::enqueue(batch, packet, ifp.index) {
-        Ok(()) => Ok(()),
-        Err((packet, reason)) => batch.refuse(packet, reason),
-    }
 }
 
 /// Puts the IPv6 header before a packet that begins with the header `next`.

@@ -26,7 +26,7 @@ use wire::{SeqNum, TcpFlags};
 use super::options::SegmentOptions;
 use super::pcb::{Inpcb, State, Tcb};
 use super::segment::Segment;
-use super::timer::TcpTimer;
+use super::timers::fields::TcpTimer;
 use super::{input, time_wait, visit};
 use crate::device::Capabilities;
 use crate::device::memory::Pipe;

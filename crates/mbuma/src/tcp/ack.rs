@@ -18,7 +18,7 @@ use super::recovery::{AckOutcome, Acknowledgement};
 use super::segment::Segment;
 use super::send_clocks::SendLimit;
 use super::steps::{Step, challenge};
-use super::timer::TcpTimer;
+use super::timers::fields::TcpTimer;
 use super::timestamps::is_older;
 use super::{pace, path_mtu, time_wait, timers, urgent};
 use crate::batch::Batch;

@@ -43,7 +43,7 @@ use super::input::Verdict;
 use super::options::{self, SegmentOptions, SynOptions};
 use super::pcb::{MSS_DEFAULT, State};
 use super::segment::{self, Payload, Segment, SegmentFields};
-use super::timer::TcpTimer;
+use super::timers::fields::TcpTimer;
 use super::user_options::TcpSocketOptions;
 use super::{listen, output, recv_state, steps};
 use crate::batch::Batch;

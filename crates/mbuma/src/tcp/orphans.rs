@@ -26,7 +26,7 @@ use mbuf::{Headroom, MbufPool};
 
 use super::pcb::{Inpcb, State, Tcb};
 use super::reset::{self, EndReset};
-use super::timer::TcpTimer;
+use super::timers::fields::TcpTimer;
 use super::visit;
 use crate::batch::Batch;
 use crate::error::SocketError;

@@ -17,7 +17,7 @@ use super::rate::SendStamp;
 use super::reset::EndReset;
 use super::segment::{self, Payload, SegmentFields};
 use super::sent::SentRecord;
-use super::timer::TcpTimer;
+use super::timers::fields::TcpTimer;
 use super::{path_mtu, reset, timers, urgent};
 use crate::batch::Batch;
 use crate::config::TcpConfig;

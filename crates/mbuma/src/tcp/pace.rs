@@ -32,7 +32,7 @@ use kern::Time;
 use super::pcb::Tcb;
 use super::recv_state::FixedBuffers;
 use super::recv_tuner::FAR;
-use super::timer::TcpTimer;
+use super::timers::fields::TcpTimer;
 use crate::config::TcpConfig;
 
 /// Percent of `cwnd / srtt`: for a window that doubles in each round trip, and for any other window, which may also

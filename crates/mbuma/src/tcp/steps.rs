@@ -13,7 +13,7 @@ use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
 use super::reset::EndReset;
 use super::segment::Segment;
-use super::timer::TcpTimer;
+use super::timers::fields::TcpTimer;
 use super::{ack, options, path_mtu, reset, text, time_wait, urgent};
 use super::{listen, visit};
 use crate::batch::Batch;
@@ -47,23 +47,24 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) ->
 /// The steps of a connection whose ends know each other's sequence numbers (RFC 9293 3.10.7.4).
 fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut Segment) -> Step {
     check_timestamp(batch, t, seg)?;
-    check_sequence(batch, t, seg)?;
+    check_sequence(batch, t, seg)?; // First
     if seg.flags.intersects(TcpFlags::RST | TcpFlags::SYN) {
-        check_reset(batch, t, seg)?;
-        check_syn(batch, t, seg)?;
+        check_reset(batch, t, seg)?; // Second
+        // The third checks security compartments, which no system has.
+        check_syn(batch, t, seg)?; // Fourth
     }
     let opens = t.conn.state == State::SynReceived;
-    ack::check(batch, pcb, t, seg)?;
+    ack::check(batch, pcb, t, seg)?; // Fifth
     note_timestamp(batch, t, seg);
     note_marks(t, seg);
-    urgent::check(t, seg);
+    urgent::check(t, seg); // Sixth
     // Data that came beside a crossing SYN follows, also if the segment's own data is refused.
-    let step = text::process(batch, t, seg);
+    let step = text::process(batch, t, seg); // Seventh
     if opens {
         text::take_kept(batch, t, seg)?;
     }
     step?;
-    text::process_fin(batch, t)
+    text::process_fin(batch, t) // Eighth
 }
 
 /// While the owner decides, only a reset matters: the peer has given up. A SYN that came again counts for ECN.
@@ -130,7 +131,7 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
         return text::keep(batch, t, seg);
     }
     text::process(batch, t, seg)?;
-    text::process_fin(batch, t)
+    text::process_fin(batch, t) // The eighth of 3.10.7.4
 }
 
 /// Before the first step (RFC 7323 5.3, R1): a segment that is older than a received one may belong to an earlier cycle

@@ -18,7 +18,7 @@ use super::send_state::SendState;
 use super::sent::SentMap;
 use super::spliced::AttachedLayers;
 use super::state::State;
-use super::timer::{TcpTimer, Timers};
+use super::timers::fields::{TcpTimer, Timers};
 use super::timestamps::TimestampClock;
 use super::urgent::Urgent;
 use super::user_options::{TcpSocketOptions, UserOptions};

@@ -18,7 +18,7 @@ use super::recv_state::FixedBuffers;
 use super::recv_tuner::{self, RecvTuner};
 use super::segment::Segment;
 use super::steps::Step;
-use super::timer::TcpTimer;
+use super::timers::fields::TcpTimer;
 use super::{reset, time_wait, timestamps};
 use crate::batch::Batch;
 use crate::drops::DropReason;

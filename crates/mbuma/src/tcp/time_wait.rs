@@ -22,7 +22,7 @@ use super::due::Due;
 use super::pcb::{Inpcb, Predecessor, State, Tcb};
 use super::segment::Segment;
 use super::sent::SentMap;
-use super::timer::TcpTimer;
+use super::timers::fields::TcpTimer;
 use super::timestamps;
 use super::visit::{self, TcbGuard};
 use crate::batch::Batch;

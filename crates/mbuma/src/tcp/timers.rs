@@ -1,8 +1,15 @@
 //! A connection's timers, and the work that each does when it is due.
 //!
-//! Each timer is a field with its time; a wheel ([`wheels`](super::wheels)) holds one entry a connection,
-//! never later than the earliest of them. Moving a timer further away, as each acknowledgement does, leaves the entry
-//! where it is: it comes early, finds nothing due, and is set again.
+//! ```text
+//!   ack, text, output    a step sets a timer: a field with its time (fields.rs)
+//!   after_output         the end of the turn arms the wheel of this CPU, if an earlier time is due than before
+//!   wheels               one entry a connection on a wheel (kern::Callout), never later than the earliest field
+//!   run_timers           the CPU's deadline has come (stack/timers.rs): takes the entries that fired off the wheel
+//!   expired              runs the timers that are due, then a turn of output, whose end arms the wheel again
+//! ```
+//!
+//! Moving a timer further away, as each acknowledgement does, leaves the entry where it is: it comes early, finds
+//! nothing due, and is set again.
 //!
 //! Sources: RFC 6298 5, 9293 3.8.6.1, 1122 4.2.3.
 
@@ -15,7 +22,6 @@ use super::due::Due;
 use super::pcb::{Inpcb, SendState, State, Tcb};
 use super::recovery::RecoveryPhase;
 use super::reset::EndReset;
-use super::timer::TcpTimer;
 use super::tlp::TailProbe;
 use super::user_options::CORK_MAX;
 use super::wheels::WheelEntry;
@@ -23,6 +29,9 @@ use super::{ack, orphans, path_mtu, reset, time_wait, visit};
 use crate::batch::Batch;
 use crate::error::SocketError;
 use crate::faults::{StackFault, planted};
+use fields::TcpTimer;
+
+pub(crate) mod fields;
 
 /// Runs the timers that are due when the wheel's entry has come.
 pub(crate) fn expired(batch: &mut Batch<'_>, entry: &WheelEntry) {

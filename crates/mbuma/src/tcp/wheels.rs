@@ -21,7 +21,7 @@ use kern::prim::Mutex;
 use kern::{AtomicDeadline, Callout, CalloutId, LockClass, Time, order};
 
 use super::pcb::Inpcb;
-use super::timer::Timers;
+use super::timers::fields::Timers;
 use crate::faults::{StackFault, planted};
 
 static WHEEL: LockClass = LockClass::new("tcp timers", order::CALLOUT);

@@ -10,7 +10,7 @@ use crate::tcp::TcpSocketOptions;
 use crate::tcp::cc::{Cc, CongestionControl};
 use crate::tcp::due::Due;
 use crate::tcp::options::each_segment_len;
-use crate::tcp::timer::TcpTimer;
+use crate::tcp::timers::fields::TcpTimer;
 use crate::tcp::user_options::SEGMENT_MIN;
 
 impl TcpStream {

@@ -7,7 +7,7 @@ use mbuf::Chain;
 use crate::error::SocketError;
 use crate::tcp::State;
 use crate::tcp::pcb::Tcb;
-use crate::tcp::timer::TcpTimer;
+use crate::tcp::timers::fields::TcpTimer;
 use crate::tcp::urgent;
 use crate::waiters::{WaitBy, Want};
 

@@ -1,11 +1,11 @@
 //! The expiry times of a connection's timers.
 //!
-//! Timers are fields, not entries of a wheel: a connection has one entry on a [wheel](super::wheels), never later than
-//! the earliest timer. Moving a timer to a later time, as each acknowledgement does, is one store.
+//! Timers are fields, not entries of a wheel: a connection has one entry on a [wheel](crate::tcp::wheels), never later
+//! than the earliest timer. Moving a timer to a later time, as each acknowledgement does, is one store.
 
 use kern::Time;
 
-use super::wheels::Armed;
+use crate::tcp::wheels::Armed;
 
 /// The kinds of timers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,12 +59,12 @@ pub(crate) struct Timers {
     /// By [`TcpTimer`]; [`Time::MAX`] if it is off.
     due: [Time; TcpTimer::COUNT],
     /// The entry on a wheel, which comes before the earliest of the above.
-    pub(super) armed: Option<Armed>,
+    pub(in crate::tcp) armed: Option<Armed>,
     /// The number of the last entry, which distinguishes a connection's entries; an entry of 2^32 entries ago is gone.
-    pub(super) last_entry: u32,
+    pub(in crate::tcp) last_entry: u32,
     /// How often the time between probes of a closed window was doubled.
     #[doc(alias = "t_rxtshift")]
-    pub(super) persist_shift: u8,
+    pub(in crate::tcp) persist_shift: u8,
 }
 
 impl Default for Timers {
@@ -114,7 +114,7 @@ impl Timers {
     }
 
     /// Whether the entry on a wheel is early enough, and missing if no timer runs.
-    pub(super) fn are_armed(&self) -> bool {
+    pub(in crate::tcp) fn are_armed(&self) -> bool {
         match (self.earliest(), &self.armed) {
             (Some(at), Some(armed)) => armed.is_before(at),
             (earliest, armed) => earliest.is_none() && armed.is_none(),

@@ -93,11 +93,13 @@ pub(crate) fn embedded(ip: Ipv6Addr) -> impl Iterator<Item = Ipv4Addr> {
     certain.into_iter().flatten().chain(possible)
 }
 
+fn parse(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| format!("`{text}` is no address"))
+}
+
 /// The value of `--allow`.
 pub(crate) fn allowed(text: &str) -> Result<IpAddr, String> {
-    let ip: IpAddr = text
-        .parse()
-        .map_err(|_| format!("`{text}` is no address"))?;
+    let ip = parse(text)?;
     let is_link_local4 = matches!(ip, IpAddr::V4(ip) if ip.is_link_local());
     match is_link_local4 || METADATA.contains(&ip) {
         true => Ok(ip),
@@ -108,9 +110,7 @@ pub(crate) fn allowed(text: &str) -> Result<IpAddr, String> {
 
 /// The value of `--dns`.
 pub(crate) fn name_server(text: &str) -> Result<IpAddr, String> {
-    let ip: IpAddr = text
-        .parse()
-        .map_err(|_| format!("`{text}` is no address"))?;
+    let ip = parse(text)?;
     match ip.is_unspecified() || ip.is_multicast() || ip == Ipv4Addr::BROADCAST {
         true => Err(format!(
             "{ip} is no host's address: a name server of this host has 127.0.0.1 or ::1"
@@ -121,9 +121,7 @@ pub(crate) fn name_server(text: &str) -> Result<IpAddr, String> {
 
 /// An address that a guest, its gateway or another host may have in a guest's network: also a link's own.
 pub(crate) fn host_addr(text: &str) -> Result<IpAddr, String> {
-    let ip: IpAddr = text
-        .parse()
-        .map_err(|_| format!("`{text}` is no address"))?;
+    let ip = parse(text)?;
     let is_none = match ip {
         IpAddr::V4(ip) => ip.is_broadcast(),
         // A socket would treat it as IPv4.

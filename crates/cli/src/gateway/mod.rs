@@ -77,7 +77,7 @@ mod table;
 mod tcp_trace;
 mod template;
 #[cfg(test)]
-mod test_gateway;
+pub(crate) mod test_gateway;
 mod udp;
 mod watch;
 mod web;

@@ -5,7 +5,9 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use kern::{Clock, MonotonicClock, Random};
+use kern::{Clock, MonotonicClock, Random, VirtualClock};
+use mbuf::PoolConfig;
+use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
 use mbuma::device::memory::Pipe;
 use mbuma::device::tunnel::{self, TunnelEnd};
 use mbuma::device::{Budget, Capabilities};
@@ -85,6 +87,26 @@ impl TestGuest {
             .expect("it is there")
         {}
     }
+}
+
+/// A stack with buffers of its own limits at 192.0.2.2, and the stack of its clients at 192.0.2.1, in virtual time.
+pub(crate) fn joined(
+    clock: &Arc<VirtualClock>,
+    pool: PoolConfig,
+) -> ([Stack; 2], (EpairEnd, EpairEnd)) {
+    let stacks = [(1, pool), (2, PoolConfig::default())].map(|(seed, pool)| {
+        let clock: Arc<dyn Clock> = clock.clone();
+        let mut config = Config::new(clock, Random::from_seed(seed));
+        config.pool = pool;
+        Stack::new(config).expect("address space")
+    });
+    let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
+    for (end, stack, host) in [(&mut a, &stacks[0], 2), (&mut b, &stacks[1], 1)] {
+        let config = IfConfig::new("epair0").with_addr([192, 0, 2, host], 24);
+        let attached = end.attach(stack, config, Input::Direct);
+        attached.expect("an MTU that is large enough");
+    }
+    (stacks, (a, b))
 }
 
 /// The same for a given stack with this clock.

@@ -206,12 +206,7 @@ fn five_hundred_short_connections_16_at_a_time() {
     // Breaks when a connection is refused, stalled or mixed up among many.
     needs!(guests(), programs(&["curl"]));
     let _alone = alone();
-    let server = http::serve(b"short".to_vec());
-    let script = format!(
-        "curl -sS --no-progress-meter -Z --parallel-immediate --parallel-max 16 -H 'Connection: close' -o /dev/null \
-         -w '%{{http_code}} %{{num_connects}} %{{size_download}}\\n' 'http://10.0.2.2:{}/[1-500]'",
-        server.port()
-    );
+    let (server, script) = http::short_connections();
     let out = output_of(&["--host-loopback"], &script);
     let good = out.lines().filter(|line| *line == "200 1 5").count();
     assert_eq!((good, out.lines().count()), (500, 500), "{out}");

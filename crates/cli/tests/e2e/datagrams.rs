@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::common::nameserver::{ANSWER, MANY, NameServer};
 use crate::common::needs::{guests, programs, root};
 use crate::common::server::{closed_port, udp_echo};
-use crate::common::test_host::{make_neighbour, resolve_with, shell};
+use crate::common::test_host::{join, make_neighbour, resolve_with, shell};
 use crate::common::{Running, mbuma, mbuma_python, number, output_of, output_of_python, program};
 
 #[test]
@@ -481,15 +481,9 @@ fn a_flow_follows_the_hosts_routes() {
     needs!(guests(), root());
     on_test_host!();
     make_neighbour();
+    join("near1", "other", "198.18.0");
     shell(
-        "ip netns add other
-         ip link add near1 type veth peer name other0 netns other
-         ip addr add 198.18.0.1/24 dev near1
-         ip link set near1 up
-         ip -n other addr add 198.18.0.2/24 dev other0
-         ip -n other link set other0 up
-         ip -n other link set lo up
-         for ns in far other; do ip -n $ns addr add 203.0.113.9/32 dev lo; done
+        "for ns in far other; do ip -n $ns addr add 203.0.113.9/32 dev lo; done
          ip route add default via 198.51.100.2",
     );
     let servers = ["far", "other"].map(|name| {

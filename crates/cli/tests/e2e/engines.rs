@@ -29,6 +29,14 @@ fn in_blue(script: &str) -> String {
     Running::start(command).finish().good()
 }
 
+/// Makes a namespace called blue, and a link of this name to mbuma.
+fn blue(name: &str) -> (Scratch, String) {
+    ip("netns add blue");
+    let scratch = Scratch::new();
+    let link = link(&scratch, name);
+    (scratch, link)
+}
+
 fn wait_for_ready(file: &str) {
     wait_until("readiness", || {
         fs::read(file).is_ok_and(|said| said == b"1")
@@ -40,9 +48,7 @@ fn a_line_of_podmans_gets_a_network() {
     // Breaks when podman, with mbuma as its slirp4netns, has no network, or the host's loopback is open.
     needs!(guests(), root(), programs(&["curl"]));
     on_test_host!();
-    ip("netns add blue");
-    let scratch = Scratch::new();
-    let slirp = link(&scratch, "slirp4netns");
+    let (scratch, slirp) = blue("slirp4netns");
     let ready = scratch.text("ready");
     let server = http::serve(b"page".to_vec());
     let mut running = start(&format!(
@@ -73,9 +79,7 @@ fn a_tap_that_is_there_is_served_and_left_as_it_is() {
     // it configured, busy or gone.
     needs!(guests(), root(), programs(&["curl"]));
     on_test_host!();
-    ip("netns add blue");
-    let scratch = Scratch::new();
-    let slirp = link(&scratch, "slirp4netns");
+    let (scratch, slirp) = blue("slirp4netns");
     let ready = scratch.text("ready");
     let server = http::serve(b"page".to_vec());
     for kind in ["", "multi_queue"] {
@@ -153,9 +157,7 @@ fn connections_come_from_the_outbound_address() {
     on_test_host!();
     make_neighbour();
     ip("addr add 198.51.100.7/24 dev near0");
-    ip("netns add blue");
-    let scratch = Scratch::new();
-    let slirp = link(&scratch, "slirp4netns");
+    let (scratch, slirp) = blue("slirp4netns");
     let ready = scratch.text("ready");
     let source = "
 import socket
@@ -212,9 +214,7 @@ fn pasta_of_rootlesskit_goes_to_the_background_once_ready() {
     // Breaks when rootlesskit waits for ever for its pasta, or goes on before there is a network.
     needs!(guests(), root(), programs(&["curl"]));
     on_test_host!();
-    ip("netns add blue");
-    let scratch = Scratch::new();
-    let pasta = link(&scratch, "pasta");
+    let (scratch, pasta) = blue("pasta");
     for line in ["--version", "--host-lo-to-ns-lo --version"] {
         let said = start(&format!("{pasta} {line}")).finish().good();
         assert!(said.contains("mbuma"), "{said}");
@@ -248,9 +248,7 @@ fn pasta_of_podman_shares_the_hosts_address_and_ends_with_the_name() {
     ip("route add default via 198.51.100.2");
     // Python's server asks for its own name, and a closed port answers at once.
     resolve_with("nameserver 127.0.0.1\n");
-    ip("netns add blue");
-    let scratch = Scratch::new();
-    let pasta = link(&scratch, "pasta");
+    let (scratch, pasta) = blue("pasta");
     let server = "python3 -I -S -u -m http.server 8000 --directory /run/netns";
     let far = start(&format!("ip netns exec far {server}"));
     far.wait_for("Serving");
@@ -377,9 +375,7 @@ fn pasta_gives_the_hosts_address_of_ipv6_too() {
     crate::ip6::make_neighbour6();
     ip("-6 route add default via fe80::1 dev near0");
     resolve_with("nameserver 127.0.0.1\n");
-    ip("netns add blue");
-    let scratch = Scratch::new();
-    let pasta = link(&scratch, "pasta");
+    let (scratch, pasta) = blue("pasta");
     let server = "python3 -I -S -u -m http.server 8000 --directory /run/netns";
     let bound = |at: &str| server.replace("8000", &format!("8000 --bind {at}"));
     let far = start(&format!("ip netns exec far {}", bound("::")));

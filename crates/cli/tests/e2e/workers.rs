@@ -147,12 +147,7 @@ fn short_connections_by_all_workers() {
     // Breaks when a connection is begun by no worker, or by two, or is never ended.
     needs!(guests(), programs(&["curl"]));
     let _alone = alone();
-    let server = http::serve(b"short".to_vec());
-    let script = format!(
-        "curl -sS --no-progress-meter -Z --parallel-immediate --parallel-max 16 -H 'Connection: close' -o /dev/null \
-         -w '%{{http_code}} %{{num_connects}} %{{size_download}}\\n' 'http://10.0.2.2:{}/[1-500]'",
-        server.port()
-    );
+    let (server, script) = http::short_connections();
     let mut options = workers("3").to_vec();
     options.push("--stats=json");
     let ended = Running::start(mbuma(&options, &script)).finish();

@@ -5,16 +5,16 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use kern::{Clock, Random, Time, VirtualClock};
+use kern::{Clock, Time, VirtualClock};
 use mbuf::{Chain, Live, PoolConfig};
-use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+use mbuma::device::epair::EpairEnd;
 use mbuma::runtime::{LocalTasks, Readiness, WorkerContext, run_round};
 use mbuma::socket::{TlsAbout, TlsStream};
 use mbuma::tls::{
     AwsLcAead, AwsLcSuite, DirectionKeys, KeySource, NONCE_LEN, TlsError, TlsKeys, TlsRole,
     TlsVersion,
 };
-use mbuma::{Config, IfConfig, SocketError, Stack, TcpSocketOptions, TcpStream};
+use mbuma::{SocketError, Stack, TcpSocketOptions, TcpStream};
 
 use super::connection::HEAD_MAX_TIME;
 use super::handshakes::HANDSHAKE_MAX_TIME;
@@ -90,19 +90,7 @@ impl SiteBench {
         fs::create_dir_all(&dir).expect("the temporary directory can be written");
         fs::write(dir.join("ten"), "0123456789").expect("likewise");
         let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
-        let stack = |seed, pool| {
-            let clock: Arc<dyn Clock> = clock.clone();
-            let mut config = Config::new(clock, Random::from_seed(seed));
-            config.pool = pool;
-            Stack::new(config).expect("address space")
-        };
-        let (server, clients) = (stack(1, pool), stack(2, PoolConfig::default()));
-        let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
-        for (end, stack, host) in [(&mut a, &server, 2), (&mut b, &clients, 1)] {
-            let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
-            end.attach(stack, config, Input::Direct)
-                .expect("an MTU that is large enough");
-        }
+        let ([server, clients], ends) = test_gateway::joined(&clock, pool);
         let worker_clock: Arc<dyn Clock> = clock.clone();
         let shared = test_gateway::shared_of(server, &worker_clock);
         let mut site = site(&dir, &shared.stack);
@@ -121,7 +109,7 @@ impl SiteBench {
                 turns: 0,
             },
             clients,
-            _ends: (a, b),
+            _ends: ends,
         }
     }
 

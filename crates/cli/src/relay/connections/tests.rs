@@ -1,13 +1,13 @@
 //! A relay between clients and a server of another stack, in virtual time.
 
-use kern::{Clock, Random, VirtualClock};
+use kern::VirtualClock;
 use mbuf::PoolConfig;
-use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
-use mbuma::{Config, IfConfig};
+use mbuma::device::epair::EpairEnd;
 
 use super::handshake_list::HANDSHAKE_MAX_TIME;
 use super::*;
 use crate::args::serve::TlsIdentity;
+use crate::gateway::test_gateway;
 use crate::tls::ServerTls;
 
 const PIECE: [u8; 4096] = [7; 4096];
@@ -31,23 +31,11 @@ impl RelayBench {
     /// The same, of at most `max` clients.
     fn with(max: usize, tls: RelayTls) -> RelayBench {
         let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
-        let stack = |seed, pool| {
-            let clock: Arc<dyn Clock> = clock.clone();
-            let mut config = Config::new(clock, Random::from_seed(seed));
-            config.pool = pool;
-            Stack::new(config).expect("address space")
-        };
         let few = PoolConfig {
             cluster_bytes_max: POOL,
             ..PoolConfig::default()
         };
-        let (relay, peers) = (stack(1, few), stack(2, PoolConfig::default()));
-        let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
-        for (end, stack, host) in [(&mut a, &relay, 2), (&mut b, &peers, 1)] {
-            let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
-            end.attach(stack, config, Input::Direct)
-                .expect("an MTU that is large enough");
-        }
+        let ([relay, peers], ends) = test_gateway::joined(&clock, few);
         let at = |host, port| SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, host), port);
         let listener = relay.tcp_listen(at(2, 80), 128).expect("a free port");
         let server = peers.tcp_listen(at(1, 8080), 128).expect("a free port");
@@ -59,7 +47,7 @@ impl RelayBench {
             clock,
             peers,
             server,
-            _ends: (a, b),
+            _ends: ends,
         }
     }
 

@@ -65,6 +65,17 @@ pub(crate) fn serve(body: Vec<u8>) -> TcpServer {
     })
 }
 
+/// A server of five bytes, and a script whose 500 connections, 16 at a time, print `200 1 5` each.
+pub(crate) fn short_connections() -> (TcpServer, String) {
+    let server = serve(b"short".to_vec());
+    let script = format!(
+        "curl -sS --no-progress-meter -Z --parallel-immediate --parallel-max 16 -H 'Connection: close' -o /dev/null \
+         -w '%{{http_code}} %{{num_connects}} %{{size_download}}\\n' 'http://10.0.2.2:{}/[1-500]'",
+        server.port()
+    );
+    (server, script)
+}
+
 /// Reads a request's body, and passes it on in pieces.
 pub(crate) fn read_body(
     stream: &mut TcpStream,

@@ -85,16 +85,21 @@ pub(crate) fn resolve_with(text: &str) {
 /// Makes a network with another host on it: this side is 198.51.100.1, the other, in the namespace
 /// `far`, is 198.51.100.2. Address 198.51.100.99 swallows what it is sent.
 pub(crate) fn make_neighbour() {
-    shell(
-        "ip netns add far
-         ip link add near0 type veth peer name far0 netns far
-         ip addr add 198.51.100.1/24 dev near0
-         ip link set near0 up
-         ip -n far addr add 198.51.100.2/24 dev far0
-         ip -n far link set far0 up
-         ip -n far link set lo up
-         ip neigh add 198.51.100.99 lladdr 02:00:00:00:00:63 dev near0",
-    );
+    join("near0", "far", "198.51.100");
+    shell("ip neigh add 198.51.100.99 lladdr 02:00:00:00:00:63 dev near0");
+}
+
+/// Makes another host, in the namespace `other`, at `network`.2: this side is `network`.1, on the interface `near`.
+pub(crate) fn join(near: &str, other: &str, network: &str) {
+    shell(&format!(
+        "ip netns add {other}
+         ip link add {near} type veth peer name {other}0 netns {other}
+         ip addr add {network}.1/24 dev {near}
+         ip link set {near} up
+         ip -n {other} addr add {network}.2/24 dev {other}0
+         ip -n {other} link set {other}0 up
+         ip -n {other} link set lo up"
+    ));
 }
 
 /// Gives the test host a /dev/net/tun of its own, with this mode. The machine's stays as it is.

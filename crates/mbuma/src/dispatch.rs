@@ -75,7 +75,7 @@ pub(crate) fn redispatch(
     here(batch, protocol, packet, arrival)
 }
 
-/// Whether the caller must handle a packet at once; if not, the packet is collected for its CPU.
+/// Returns the packet if the caller must handle it at once; otherwise the packet is collected for its CPU.
 fn here(
     batch: &mut Batch<'_>,
     protocol: Protocol,

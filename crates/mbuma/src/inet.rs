@@ -17,6 +17,15 @@ pub(crate) mod source;
 /// All addresses of the stack, of either version, and any port.
 pub(crate) const ANY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 
+/// Each port for sockets that ask for none in particular (RFC 6335 section 6), once. The search for a free one begins
+/// where `random` says (RFC 6056).
+pub(crate) fn dynamic_ports(random: usize) -> impl Iterator<Item = u16> {
+    const FIRST: usize = 49_152;
+    const COUNT: usize = 65_536 - FIRST;
+    const { assert!(COUNT.is_power_of_two(), "or the sum must not wrap") };
+    (0..COUNT).map(move |n| (FIRST + random.wrapping_add(n) % COUNT) as u16)
+}
+
 /// Bytes of the longest ends, for keyed hashes.
 pub(crate) const ENDS_MAX: usize = 40;
 

@@ -85,14 +85,14 @@ impl Trace {
     }
 
     /// A turn of a CPU or program, if turns are drawn: it goes into the hash, as a frame does.
-    pub(crate) fn turn(&mut self, now: Time, who: usize, cpu: usize, what: &str) {
+    pub(crate) fn turn(&mut self, now: Time, id: usize, cpu: usize, what: &str) {
         self.hasher.write(&now.as_nanos().to_le_bytes());
-        self.hasher.write(&[who as u8, cpu as u8]);
+        self.hasher.write(&[id as u8, cpu as u8]);
         self.hasher.write(what.as_bytes());
         if let Some(to) = &mut self.lines
             && let Err(error) = match cpu {
-                usize::MAX => writeln!(to, "{now:?} {what} {who}"),
-                _ => writeln!(to, "{now:?} node {who} CPU {cpu}: {what}"),
+                usize::MAX => writeln!(to, "{now:?} {what} {id}"),
+                _ => writeln!(to, "{now:?} node {id} CPU {cpu}: {what}"),
             }
         {
             self.failed.get_or_insert(error);

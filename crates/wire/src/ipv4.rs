@@ -175,17 +175,17 @@ impl Ipv4Header {
         self.dst.into()
     }
 
-    /// Puts the number of bytes of header and payload.
+    /// Sets the number of bytes of header and payload.
     pub fn set_total_len(&mut self, total_len: u16) {
         self.total_len = U16::new(total_len);
     }
 
-    /// Puts the id.
+    /// Sets the identification.
     pub fn set_id(&mut self, id: u16) {
         self.id = U16::new(id);
     }
 
-    /// Puts the number of hops left.
+    /// Sets the number of hops left.
     pub fn set_ttl(&mut self, ttl: u8) {
         self.ttl = ttl;
     }
@@ -221,7 +221,7 @@ impl Ipv4Header {
         self.checksum = U16::new(sum.finish());
     }
 
-    /// Puts the checksum field.
+    /// Sets the checksum field.
     pub fn set_checksum(&mut self, checksum: u16) {
         self.checksum = U16::new(checksum);
     }

@@ -173,19 +173,19 @@ impl TcpHeader {
         self.urgent.get()
     }
 
-    /// Puts the sequence number.
+    /// Sets the sequence number.
     pub fn set_seq(&mut self, seq: SeqNum) {
         self.seq = U32::new(seq.0);
     }
 
-    /// Puts the control bits.
+    /// Sets the control bits.
     pub fn set_flags(&mut self, flags: TcpFlags) {
         let [ae, low] = flags.bits().to_be_bytes();
         self.offset = self.offset & !AE_BIT | ae & AE_BIT;
         self.flags = low;
     }
 
-    /// Puts the checksum field.
+    /// Sets the checksum field.
     pub fn set_checksum(&mut self, checksum: u16) {
         self.checksum = U16::new(checksum);
     }

@@ -106,14 +106,14 @@ impl UdpHeader {
         self.checksum.get() != 0
     }
 
-    /// Puts the checksum field. A computed checksum comes from [`Checksum::finish_nonzero`].
+    /// Sets the checksum field. A computed checksum comes from [`Checksum::finish_nonzero`].
     ///
     /// [`Checksum::finish_nonzero`]: crate::Checksum::finish_nonzero
     pub fn set_checksum(&mut self, checksum: u16) {
         self.checksum = U16::new(checksum);
     }
 
-    /// Puts the length field, which counts header and payload.
+    /// Sets the length field, which counts header and payload.
     pub fn set_len(&mut self, len: u16) {
         self.len = U16::new(len);
     }

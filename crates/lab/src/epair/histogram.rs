@@ -1,5 +1,7 @@
 //! Times counted by powers of two of nanoseconds, and shown as seed 003 shows them.
 
+use std::ops::Range;
+
 /// Counts by powers of two, and the greatest.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
@@ -57,21 +59,20 @@ impl Histogram {
 
     /// Where each bin begins, in nanoseconds, and its count: from the first to the last that have any.
     pub(crate) fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let used = |count: &u64| *count > 0;
-        let first = self.counts.iter().position(used).unwrap_or(0);
-        let end = self
-            .counts
-            .iter()
-            .rposition(used)
-            .map_or(0, |last| last + 1);
-        (first..end).map(|power| (1 << power, self.counts[power]))
+        self.used().map(|power| (1 << power, self.counts[power]))
+    }
+
+    /// The powers of two from the least to the greatest that occurred.
+    fn used(&self) -> Range<usize> {
+        let is_used = |count: &u64| *count > 0;
+        let first = self.counts.iter().position(is_used).unwrap_or(0);
+        let last = self.counts.iter().rposition(is_used);
+        first..last.map_or(0, |last| last + 1)
     }
 
     /// One row for each power from the least to the greatest that occurred, one empty row around.
     pub(crate) fn rows(&self) -> String {
-        let used = |count: &u64| *count > 0;
-        let first = self.counts.iter().position(used).unwrap_or(0);
-        let last = self.counts.iter().rposition(used).unwrap_or(0);
+        let used = self.used();
         let total = self.total().max(1);
         let head = format!("  {:>13} {:-^40} count\n", "ns", " Distribution ");
         let row = |power: usize| {
@@ -79,7 +80,7 @@ impl Histogram {
             let bar = "@".repeat(((count * 40 + total / 2) / total) as usize);
             format!("  {:>13} |{bar:<40} {count}\n", 1_u64 << power)
         };
-        let rows = first.saturating_sub(1)..=(last + 1).min(62);
+        let rows = used.start.saturating_sub(1)..=used.end.clamp(1, 62);
         head + &rows.map(row).collect::<String>()
     }
 }

@@ -47,7 +47,7 @@ pub(crate) enum Arrival {
 }
 
 impl Arrival {
-    /// The form of it in the packet's header while the packet waits.
+    /// How a packet arrived that has waited: its header kept that.
     pub(crate) fn of(packet: &Packet) -> Self {
         match packet.header().arrival {
             0 => Self::Unicast,

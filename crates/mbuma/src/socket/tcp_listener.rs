@@ -12,6 +12,7 @@ use super::endpoint::{IntoEndpoint, endpoint};
 use super::tcp_stream::abort;
 use super::{SocketError, TcpStream};
 use crate::ifnet::IfIndex;
+use crate::inet::dynamic_ports;
 use crate::ip::IcmpError;
 use crate::network;
 use crate::stack::Stack;
@@ -405,7 +406,11 @@ impl Stack {
         };
         let add = |addr: &SocketAddr| listeners.add((*addr, link), &queue, shared, others);
         let added = match addr.port() {
-            0 => self.free_ports(addr).find(add),
+            0 => {
+                let ports = dynamic_ports(self.0.random(|r| r.next_u32()) as usize);
+                let mut addrs = ports.map(|port| SocketAddr::new(addr.ip(), port));
+                addrs.find(add)
+            }
             _ => Some(addr).filter(add),
         };
         let addr = added.ok_or(SocketError::AddrInUse)?;
@@ -414,15 +419,6 @@ impl Stack {
             addr,
             queue,
         })
-    }
-
-    /// `addr` with each dynamic port (RFC 6335 section 6), from a random one on (RFC 6056 3.3.1).
-    fn free_ports(&self, addr: SocketAddr) -> impl Iterator<Item = SocketAddr> + use<> {
-        const FIRST: u16 = 49_152;
-        const COUNT: u32 = 65_536 - FIRST as u32;
-        let start = self.0.random(|r| r.next_u32()) % COUNT;
-        let port = move |n| FIRST + ((start + n) % COUNT) as u16;
-        (0..COUNT).map(move |n| SocketAddr::new(addr.ip(), port(n)))
     }
 
     /// An interceptor for every connection that comes in by an `accept_any` interface and that no listener takes, with

@@ -35,7 +35,7 @@ use crate::batch::Batch;
 use crate::config::{Config, TcpConfig};
 use crate::faults::{StackFault, planted};
 use crate::ifnet::IfIndex;
-use crate::inet::Ends;
+use crate::inet::{Ends, dynamic_ports};
 use pcb::{Inpcb, Predecessor};
 use table::ConnectionTable;
 use timestamps::TimestampClock;
@@ -175,8 +175,6 @@ impl TcpState {
     /// numbers further, by a step that depends on the key, so the ports of one destination reveal neither the next port
     /// nor the number of other connections.
     pub(crate) fn free_port(&self, ends: Ends) -> Option<u16> {
-        const FIRST: usize = 49_152;
-        const COUNT: usize = 65_536 - FIRST;
         const STEP_MAX: u64 = 16;
         let probe = ends.with_local_port(0);
         let offset = probe.with_bytes(|bytes| self.port_secret.hash(bytes)) as usize;
@@ -184,13 +182,8 @@ impl TcpState {
         let last = self.port_next.load(Ordering::Relaxed);
         let step = 1 + self.port_secret.hash(&last.to_le_bytes()) % STEP_MAX;
         let from = self.port_next.fetch_add(step as usize, Ordering::Relaxed);
-        (0..COUNT).find_map(|n| {
-            let port = (FIRST + offset.wrapping_add(from).wrapping_add(n) % COUNT) as u16;
-            self.table
-                .lookup(&ends.with_local_port(port))
-                .is_none()
-                .then_some(port)
-        })
+        let is_free = |&port: &u16| self.table.lookup(&ends.with_local_port(port)).is_none();
+        dynamic_ports(offset.wrapping_add(from)).find(is_free)
     }
 
     /// Removes this connection from the table, which may already have a successor with its key; false if another thread

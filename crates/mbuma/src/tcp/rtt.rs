@@ -20,7 +20,7 @@ const SECOND: u64 = 1_000_000_000;
 /// divisions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rtt {
-    /// One more than it is.
+    /// The smoothed round trip and 1 more, so that its absence takes no room.
     smoothed: Option<NonZeroU64>,
     variance: u64,
     /// The handshake took more than one try.
@@ -100,7 +100,7 @@ impl Rtt {
         Time::from_nanos(now.as_nanos().saturating_add(wait))
     }
 
-    /// The same in nanoseconds.
+    /// The present timeout in nanoseconds.
     pub(crate) fn timeout_ns(&self, config: &TcpConfig) -> u64 {
         let (min, max) = (nanos(config.rto_min), nanos(config.rto_max));
         let rto = match self.smoothed_ns() {

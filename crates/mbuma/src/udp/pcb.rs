@@ -28,7 +28,7 @@ use super::send_options::SendOptions;
 use super::{Arrived, UdpError};
 use crate::ifnet::IfIndex;
 use crate::ifnet::groups::SocketId;
-use crate::inet::Ends;
+use crate::inet::{Ends, dynamic_ports};
 use crate::route::RouteCache;
 use crate::sockbuf::RecvSide;
 use crate::spread::BuildSpread;
@@ -42,9 +42,6 @@ const ERRORS_MAX: usize = 16;
 
 /// Sockets that share one port at most: a datagram to a group costs work for each of them.
 pub(crate) const SHARERS_MAX: usize = 256;
-
-/// The ports for sockets that ask for no particular one (RFC 6335 section 6).
-const FIRST_FREE_PORT: u16 = 49_152;
 
 /// A socket's state.
 #[derive(Debug)]
@@ -225,12 +222,10 @@ impl UdpTable {
         }
     }
 
-    /// A free port on `addr`: the search begins at a random port (RFC 6056 3.3.1), drawn from `random`.
+    /// A free port on `addr`.
     pub(crate) fn free_port(&self, addr: IpAddr, random: u32) -> Option<u16> {
         let inner = self.0.read();
-        let count = u32::from(u16::MAX - FIRST_FREE_PORT) + 1;
-        let port_at = |i| FIRST_FREE_PORT + ((random % count + i) % count) as u16;
-        (0..count).map(port_at).find(|number| {
+        dynamic_ports(random as usize).find(|number| {
             let port = inner.by_port.get(number);
             port.is_none_or(|port| !port.all().any(|p| overlap(p.local.ip(), addr)))
         })

@@ -90,10 +90,9 @@ pub(super) fn named(kind: &str, code: &str) -> Result<(u8, u8), String> {
 pub(super) fn name((kind, code): (u8, u8)) -> String {
     let found = KINDS.iter().find(|(_, k)| *k == kind);
     let kind_name = found.map_or_else(|| format!("type {kind}"), |(name, _)| (*name).to_owned());
-    match codes(kind).get(usize::from(code)) {
-        Some(code) => format!("icmp {kind_name} {code}"),
-        None => format!("icmp {kind_name} {code}"),
-    }
+    let found = codes(kind).get(usize::from(code));
+    let code_name = found.map_or_else(|| code.to_string(), |name| (*name).to_owned());
+    format!("icmp {kind_name} {code_name}")
 }
 
 #[cfg(test)]

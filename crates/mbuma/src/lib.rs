@@ -77,9 +77,9 @@
 //!
 //! Threads of one program talk through the same buffers without a network: [`unix`].
 //!
-//! Where to read next: `batch` (one entry into the stack), then follow a packet by file names:
-//! `ether/input`, `ip4/input`, `tcp/input`, `tcp/steps`; `tcp/output`, `ip4/output`, `ether/output`,
-//! `ifnet`.
+//! Where to read next: `stack/enter` and `batch` (one entry into the stack), then follow a packet by file names:
+//! `ether/input`, `dispatch`, `protosw`, `ip4/input`, `tcp/input`, `tcp/steps`; `tcp/output`, `ip4/output`,
+//! `ether/output`, `ifnet`.
 #![deny(clippy::missing_errors_doc)]
 #![forbid(unsafe_code)]
 

@@ -8,7 +8,8 @@ bitflags! {
     pub(crate) struct Due: u8 {
         /// An acknowledgement, now.
         const ACK = 1;
-        /// A probe of a closed window with one byte, or a keepalive with an old byte.
+        /// A probe of a closed window with one byte, or a keepalive with an old byte. Data that fits the window is sent
+        /// instead, and at once.
         const PROBE = 1 << 1;
         /// A tail loss probe.
         const TAIL_PROBE = 1 << 2;

@@ -253,24 +253,21 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
             t.timers.stop(TcpTimer::DelayedAck);
         }
     }
-    let syn = u32::from(plan.flags.contains(TcpFlags::SYN));
-    let fin = u32::from(plan.flags.contains(TcpFlags::FIN));
-    let end = plan.seq + (plan.len + syn + fin);
     if plan.len > 0 {
         let delay_max = batch.stack.tcp.config.delayed_ack;
         t.recv.policy.on_answer(delay_max, batch.now);
     }
-    match plan.kind {
-        PlanKind::Ack => {
-            t.due -= Due::ACK_FIRST;
-            t.recv.policy.dup_acks_owed = t.recv.policy.dup_acks_owed.saturating_sub(1);
-            return;
-        }
-        PlanKind::MtuProbe => {
-            counters.mtu_probes.inc();
-            path_mtu::on_probe_sent(t, plan.seq..end);
-        }
-        PlanKind::Repair | PlanKind::Tail | PlanKind::Probe | PlanKind::Normal => {}
+    if plan.kind == PlanKind::Ack {
+        t.due -= Due::ACK_FIRST;
+        t.recv.policy.dup_acks_owed = t.recv.policy.dup_acks_owed.saturating_sub(1);
+        return;
+    }
+    let syn = u32::from(plan.flags.contains(TcpFlags::SYN));
+    let fin = u32::from(plan.flags.contains(TcpFlags::FIN));
+    let end = plan.seq + (plan.len + syn + fin);
+    if plan.kind == PlanKind::MtuProbe {
+        counters.mtu_probes.inc();
+        path_mtu::on_probe_sent(t, plan.seq..end);
     }
     t.due -= Due::PROBE;
     t.send.sent_at = batch.now;
@@ -288,16 +285,24 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
         t.due -= Due::TAIL_PROBE;
         t.send.probe.on_sent(t.send.nxt, again);
     }
-    let timed =
-        plan.kind != PlanKind::Probe && end != plan.seq && !t.timers.is_set(TcpTimer::Rexmit);
+    let takes_room = end != plan.seq;
+    arm_rexmit(batch, t, plan, takes_room);
+    if !again || t.send.recovery.phase().is_repair() {
+        timers::rearm_probe(batch, t);
+    }
+}
+
+/// Starts the retransmission timer with the first segment that takes room (RFC 6298 5.1), and again when the first lost
+/// segment is repaired, unless the recovery keeps the timer as it is.
+#[inline]
+fn arm_rexmit(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, takes_room: bool) {
+    let is_set = t.timers.is_set(TcpTimer::Rexmit);
+    let is_first = plan.kind != PlanKind::Probe && takes_room && !is_set;
     let first_repaired = plan.kind == PlanKind::Repair && plan.seq == t.send.una;
-    if timed || (first_repaired && !t.send.recovery.keeps_timer()) {
+    if is_first || (first_repaired && !t.send.recovery.keeps_timer()) {
         let at = t.send.rtt.expires(batch.now, &batch.stack.tcp.config);
         t.timers.set(TcpTimer::Rexmit, at);
         t.timers.stop(TcpTimer::Persist);
-    }
-    if !again || t.send.recovery.phase().is_repair() {
-        timers::rearm_probe(batch, t);
     }
 }
 

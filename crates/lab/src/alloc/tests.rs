@@ -10,12 +10,7 @@ use crate::harness::test_output::{json_lines, output};
 /// A run that takes no time worth mentioning.
 fn short() -> Options {
     Options {
-        common: Comparison {
-            seconds_per_case: 0.002,
-            reps: 2,
-            progress: false,
-            ..Comparison::default()
-        },
+        common: Comparison::short(0.002, 2),
         sizes: vec![256],
         spike_megabytes: 8,
         spike_seconds: 0.05,

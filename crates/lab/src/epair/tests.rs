@@ -7,12 +7,7 @@ use crate::harness::test_output::{json_lines, output};
 /// A run that takes little time.
 fn short() -> Options {
     Options {
-        common: Comparison {
-            seconds_per_case: 0.04,
-            reps: 2,
-            progress: false,
-            ..Comparison::default()
-        },
+        common: Comparison::short(0.04, 2),
         wakeups: 400,
         ..Options::default()
     }

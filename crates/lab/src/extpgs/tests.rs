@@ -9,11 +9,7 @@ const RECORDS: usize = 5 * ROW + 3;
 
 fn options() -> Options {
     Options {
-        common: Comparison {
-            reps: 2,
-            progress: false,
-            ..Comparison::default()
-        },
+        common: Comparison::short(0.3, 2),
         records: RECORDS,
     }
 }

@@ -37,6 +37,19 @@ impl Default for Comparison {
     }
 }
 
+#[cfg(test)]
+impl Comparison {
+    /// So many rounds of so long, for a test: without a line of progress.
+    pub(crate) fn short(seconds_per_case: f64, reps: usize) -> Self {
+        Self {
+            seconds_per_case,
+            reps,
+            progress: false,
+            ..Self::default()
+        }
+    }
+}
+
 /// The chosen designs and cases, and the effort.
 pub(crate) struct Choice<C, D> {
     /// In the order in which there are.

@@ -8,12 +8,7 @@ use crate::harness::test_output::{json_lines, output};
 
 /// A run that takes no time worth mentioning.
 fn short() -> Comparison {
-    Comparison {
-        seconds_per_case: 0.002,
-        reps: 2,
-        progress: false,
-        ..Comparison::default()
-    }
+    Comparison::short(0.002, 2)
 }
 
 fn made(entry: &Entry, shape: Shape) -> Box<dyn subject::Subject> {

@@ -49,11 +49,8 @@ fn every_case_is_listed_and_measured() {
     // Breaks when a design has no figure, or none beside the list's other place.
     let options = Comparison {
         cases: vec!["tls".to_owned()],
-        seconds_per_case: 0.001,
-        reps: 1,
         json: true,
-        progress: false,
-        ..Comparison::default()
+        ..Comparison::short(0.001, 1)
     };
     let text = output(|out| run(&options, out));
     assert_eq!(text.lines().count(), 2 * CATALOG.len() - 1, "{text}");

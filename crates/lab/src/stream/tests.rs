@@ -138,10 +138,7 @@ fn a_missing_program_is_named() {
         common: Comparison {
             cases: vec!["stream-1500-one".to_owned()],
             designs: vec!["mbuma".to_owned(), "smoltcp".to_owned()],
-            seconds_per_case: 0.02,
-            reps: 2,
-            progress: false,
-            ..Comparison::default()
+            ..Comparison::short(0.02, 2)
         },
         peers: Some("/nowhere".into()),
         child: Vec::new(),

@@ -4,8 +4,7 @@ mod common;
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 
 use common::net::*;
 use kern::VirtualCpus;
@@ -58,15 +57,6 @@ fn received(socket: &UdpSocket) -> Vec<u8> {
     std::iter::from_fn(|| socket.recv().ok())
         .map(|d| d.payload.to_vec()[0])
         .collect()
-}
-
-#[derive(Default)]
-struct Count(AtomicUsize);
-
-impl Wake for Count {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 /// Breaks if queued packets are handled before a thread asks for them, or not then, or are miscounted.
@@ -191,7 +181,7 @@ fn a_cpu_is_woken_when_it_must() {
         let waker = Waker::from(Arc::clone(count));
         lab.stack.set_cpu_waker(cpu, Some(waker));
     }
-    let count = |cpu: usize| woken[cpu].0.load(Ordering::Relaxed);
+    let count = |cpu: usize| woken[cpu].get();
     for round in 1..=3 {
         for _ in 0..2 {
             // At last more than one batch collects.

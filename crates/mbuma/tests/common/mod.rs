@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // each program uses its part
 
+pub(crate) mod count;
 pub(crate) mod empty_at_end;
 pub mod net;
 pub mod splinter;

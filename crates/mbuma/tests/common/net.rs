@@ -2,12 +2,13 @@
 //!
 //! At the end of a test [`Lab`] checks that each packet that came in was delivered or dropped, and no buffer is left.
 
-#![allow(dead_code, unreachable_pub)] // each test binary uses its part
+#![allow(dead_code, unreachable_pub, unused_imports)] // each test binary uses its part
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use super::count::Count;
 pub(crate) use super::empty_at_end::EmptyAtEnd;
 use super::splinter::{Pattern, Splinter};
 use kern::{Clock, Giant, Random, Time, VirtualClock};

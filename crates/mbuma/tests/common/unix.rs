@@ -1,11 +1,11 @@
 //! Parts that the tests of UNIX-domain sockets share: a stack, bytes, and the balance at the end.
 
-#![allow(dead_code, unreachable_pub)] // each test binary uses its part
+#![allow(dead_code, unreachable_pub, unused_imports)] // each test binary uses its part
 
+pub(crate) use super::count::Count;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Wake;
 use std::time::Duration;
 
 use kern::{Giant, Random, Time, VirtualClock};
@@ -67,22 +67,6 @@ pub fn chain(stack: &Stack, bytes: &[u8]) -> Chain {
 
 pub fn message(stack: &Stack, bytes: &[u8]) -> Message {
     Message::new(chain(stack, bytes))
-}
-
-/// Counts how often it was called.
-#[derive(Default)]
-pub struct Count(AtomicUsize);
-
-impl Count {
-    pub fn get(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-impl Wake for Count {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
 }
 
 /// An object that counts its drop.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::net::*;
 use crate::frames6::{
-    PEER6, Seen6, US6, at6, frame6, from_peer6, icmp6_frame, introduce6, lab, nd_frame,
+    PEER6, Seen6, US6, at6, frame6, from_peer6, icmp6_frame, introduce6, introduced, nd_frame,
     parse_icmp6, parse6,
 };
 use mbuma::device::Capabilities;
@@ -24,8 +24,7 @@ const PONG: Icmp6Message = Icmp6Message::EchoReply { id: 5, seq: 9 };
 const SECOND: Duration = Duration::from_secs(1);
 
 fn router() -> Lab {
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     lab.stack.set_forwarding(true);
     lab
 }
@@ -214,8 +213,7 @@ fn n11_a_gateway_that_advertises_a_router_has_the_address() {
 fn n11_a_kept_route_to_the_routers_ends_when_a_program_advertises_one() {
     // Breaks if a socket that has sent to the routers goes on sending to the link when the stack is one of them, or to
     // itself when the stack is none any more; and if a datagram to them takes the locks of its way in a wrong order.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let socket = lab.stack.udp_bind(at6(Ipv6Addr::UNSPECIFIED, 7)).unwrap();
     let leaves = || {
         socket

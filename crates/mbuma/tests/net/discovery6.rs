@@ -15,8 +15,7 @@ use wire::{
 #[test]
 fn n9_a_question_is_answered() {
     // Breaks if a station that asks for our address is not answered, or not as RFC 4861 7.2.4 says.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     // The link-local address is made of the MAC, and is ours too.
     let own = link_local_of(OUR_MAC);
     let question = NeighborMessage::solicit(own, Some(PEER_MAC), None);
@@ -131,8 +130,7 @@ fn n1_malformed_messages_are_dropped_whole_and_reserved_fields_are_not_looked_at
 fn n3_and_n8_a_stale_neighbour_is_probed_alone_before_it_is_given_up() {
     // RFC 4861 appendix C, rows DELAY and PROBE: breaks if the first packet to a stale neighbour waits, if all stations
     // are asked at once, if probes never end, or if an answer does not end them.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
     let send = || socket.send_to(lab.chain(b"hello"), at6(PEER6, 9)).unwrap();
     // The frames of a span of seconds: the second, the protocol, and the destination.

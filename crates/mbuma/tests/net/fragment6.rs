@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::net::*;
 use crate::frames6::{
-    PEER6, US6, at6, frame6, from_peer6, icmp6, icmp6_frame, introduce6, lab, nd_frame,
+    PEER6, US6, at6, frame6, from_peer6, icmp6, icmp6_frame, introduce6, introduced, lab, nd_frame,
     parse_icmp6, parse6,
 };
 use kern::Random;
@@ -68,6 +68,13 @@ fn pieces(payload: &[u8], each: usize, id: u32) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// A stack that knows its peer, and its socket for [`datagram`]s.
+fn served() -> (Lab, UdpSocket) {
+    let lab = introduced();
+    let socket = bound(&lab);
+    (lab, socket)
+}
+
 fn bound(lab: &Lab) -> UdpSocket {
     lab.stack.udp_bind(at6(US6, 7)).unwrap()
 }
@@ -84,9 +91,7 @@ fn f11_there_and_back_in_any_order() {
     // if two datagrams have the same number.
     for seed in 0..20 {
         let mut random = Random::from_seed(seed);
-        let lab = lab();
-        introduce6(&lab);
-        let socket = bound(&lab);
+        let (lab, socket) = served();
         let data = pattern_bytes(60_000);
         socket.send_to(lab.chain(&data), at6(PEER6, 9)).unwrap();
         let frames = lab.frames();
@@ -128,9 +133,7 @@ fn f11_there_and_back_in_any_order() {
 fn f11_no_host_can_guess_the_next_number_and_no_report_makes_atomic_fragments() {
     // Breaks if numbers follow one another, so that a host off the path can forge a fragment (RFC 7739), or if a report
     // of a path smaller than IPv6's minimum makes the stack send fragments of whole datagrams (RFC 8021).
-    let lab = lab();
-    introduce6(&lab);
-    let socket = bound(&lab);
+    let (lab, socket) = served();
     let mut ids: Vec<u32> = Vec::new();
     for _ in 0..64 {
         let data = pattern_bytes(2000);
@@ -163,8 +166,7 @@ fn f1_an_incomplete_datagram_is_told_of_if_its_beginning_came() {
     // Breaks if fragments are kept for ever, or the sender gets an error although the first fragment is missing.
     let whole = datagram(&pattern_bytes(2000));
     for (n, told) in [(0, true), (1, false)] {
-        let lab = lab();
-        introduce6(&lab);
+        let lab = introduced();
         let frames = pieces(&whole, 1000, 5);
         lab.give(&frames[n]);
         lab.advance(Duration::from_secs(59));
@@ -185,9 +187,7 @@ fn f1_an_incomplete_datagram_is_told_of_if_its_beginning_came() {
 fn f2_an_overlap_takes_the_whole_datagram_and_what_comes_later() {
     // Breaks if the bytes of an overlap reach a socket (RFC 5722), or the rest is put together without them; an exact
     // duplicate does no harm.
-    let lab = lab();
-    introduce6(&lab);
-    let socket = bound(&lab);
+    let (lab, socket) = served();
     let data = pattern_bytes(3000);
     let whole = datagram(&data);
     let frames = pieces(&whole, 1000, 5);
@@ -214,8 +214,7 @@ fn f2_an_overlap_takes_the_whole_datagram_and_what_comes_later() {
 fn f3_and_f4_fragments_of_impossible_length_are_told_with_the_field() {
     // Breaks if a fragment whose length is no multiple of 8, or one past 65,535, is accepted, or the error does not
     // point at the field with the mistake.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     lab.give(&piece(IpProto::UDP, 0, true, 5, &[0; 1001]));
     let problem = |pointer| Icmp6Message::ParamProblem { code: 0, pointer };
     assert_eq!(error(&lab).0, problem(4));
@@ -228,8 +227,7 @@ fn f3_and_f4_fragments_of_impossible_length_are_told_with_the_field() {
 #[test]
 fn f5_a_first_fragment_without_the_whole_chain_is_told() {
     // Breaks if a filter can be passed by a packet whose ports are in its second fragment (RFC 7112).
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let problem = Icmp6Message::ParamProblem {
         code: 3,
         pointer: 0,
@@ -256,9 +254,7 @@ fn f5_a_first_fragment_without_the_whole_chain_is_told() {
 #[test]
 fn f6_an_atomic_fragment_is_handled_alone() {
     // Breaks if a fragment that is all of its packet is mixed with others of its number (RFC 6946).
-    let lab = lab();
-    introduce6(&lab);
-    let socket = bound(&lab);
+    let (lab, socket) = served();
     let data = pattern_bytes(1500);
     let frames = pieces(&datagram(&data), 1000, 5);
     lab.give(&frames[0]);
@@ -271,9 +267,7 @@ fn f6_an_atomic_fragment_is_handled_alone() {
 #[test]
 fn f7_the_first_fragment_names_the_protocol_and_has_the_options() {
     // Breaks if a later fragment's next header counts, or options before the fragment header are lost or unexamined.
-    let lab = lab();
-    introduce6(&lab);
-    let socket = bound(&lab);
+    let (lab, socket) = served();
     let data = pattern_bytes(1500);
     let whole = datagram(&data);
     let options = [44, 0, 1, 4, 0, 0, 0, 0];
@@ -350,9 +344,7 @@ fn f8_neighbour_discovery_in_fragments_is_dropped() {
 #[test]
 fn f9_a_flood_of_first_fragments_is_bounded_and_the_oldest_goes() {
     // Breaks if a peer that never ends a datagram holds memory without bound, or keeps others' datagrams out.
-    let lab = lab();
-    introduce6(&lab);
-    let socket = bound(&lab);
+    let (lab, socket) = served();
     let data = pattern_bytes(1500);
     let whole = pieces(&datagram(&data), 1000, 5000);
     lab.give(&whole[0]);
@@ -392,9 +384,7 @@ fn f9_a_flood_of_first_fragments_is_bounded_and_the_oldest_goes() {
 #[test]
 fn f9_a_host_that_takes_each_address_of_its_network_leaves_room_for_others() {
     // Breaks if one host, to which all addresses of a /64 belong, keeps the datagrams of all others out.
-    let lab = lab();
-    introduce6(&lab);
-    let socket = bound(&lab);
+    let (lab, socket) = served();
     let data = pattern_bytes(1500);
     let whole = pieces(&datagram(&data), 1000, 5000);
     lab.give(&whole[0]);
@@ -427,8 +417,7 @@ fn f10_congestion_that_one_fragment_met_was_met_by_all() {
     // Breaks if a mark is lost, or an impossible one counts (RFC 3168 5.3).
     const CE: u8 = 0b11;
     const ECT: u8 = 0b10;
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let whole = datagram(&pattern_bytes(1500));
     let alone = (IpProto::FRAGMENT, &[][..]);
     for (id, (first, second, result)) in (0..).zip([
@@ -462,9 +451,7 @@ fn f10_congestion_that_one_fragment_met_was_met_by_all() {
 #[test]
 fn f12_the_largest_datagram_is_taken() {
     // Breaks if 65,535 bytes, of fragments of 1280 or of 8 bytes each, are not put together.
-    let lab = lab();
-    introduce6(&lab);
-    let socket = bound(&lab);
+    let (lab, socket) = served();
     let data = pattern_bytes(65_527);
     for each in [1232, 8] {
         for frame in pieces(&datagram(&data), each, each as u32) {
@@ -477,8 +464,7 @@ fn f12_the_largest_datagram_is_taken() {
 #[test]
 fn p2_a_report_about_a_datagram_to_a_group_counts_too() {
     // Breaks if a group's path stays too narrow for its datagrams (RFC 8201 section 5.2).
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     lab.stack.add_default_route(lab.iface, PEER6).unwrap();
     let socket = bound(&lab);
     let group = at6(std::net::Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0, 7), 9);
@@ -497,8 +483,7 @@ fn p2_a_report_about_a_datagram_to_a_group_counts_too() {
 fn p3_a_report_about_an_answer_is_believed_if_we_gave_it() {
     // Breaks if any host can make a path narrow by a report about an answer to a ping that was never sent, if such a
     // report makes datagrams fit, or if a long answer never fits its path.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let answer = |seq| {
         let ping = Icmp6Message::EchoRequest { id: 5, seq };
         let body = pattern_bytes(1452);
@@ -527,8 +512,7 @@ fn p3_a_report_about_an_answer_is_believed_if_we_gave_it() {
 #[test]
 fn p3_a_report_about_a_datagram_is_believed_if_we_sent_it() {
     // Breaks if any host can make the path to another narrow by naming a bound port (RFC 8201 section 4).
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let other = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0x101);
     let question = NeighborMessage::solicit(US6, Some(PEER_MAC), None);
     lab.give(&nd_frame(other, US6, &question));
@@ -566,9 +550,7 @@ pub(crate) fn too_big(frame: &[u8], mtu: u32) -> Vec<u8> {
 fn p1_and_p3_a_believed_report_makes_datagrams_fit_the_path() {
     // Breaks if a datagram is larger than the path that a router reported, or a report about a packet that is not ours,
     // that is not too big, or of less than 1280 bytes changes anything (RFC 8201 section 4).
-    let lab = lab();
-    introduce6(&lab);
-    let socket = bound(&lab);
+    let (lab, socket) = served();
     let largest = || {
         socket
             .send_to(lab.chain(&pattern_bytes(4000)), at6(PEER6, 9))

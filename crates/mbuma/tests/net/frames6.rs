@@ -20,6 +20,13 @@ pub(crate) fn lab() -> Lab {
     })
 }
 
+/// The same, which knows the peer's Ethernet address.
+pub(crate) fn introduced() -> Lab {
+    let lab = lab();
+    introduce6(&lab);
+    lab
+}
+
 /// A frame with this IPv6 packet, to the group or to us.
 pub(crate) fn frame6(fields: &Ipv6Fields, payload: &[u8]) -> Vec<u8> {
     let fields = Ipv6Fields {

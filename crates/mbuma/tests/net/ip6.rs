@@ -14,8 +14,7 @@ use wire::{
 #[test]
 fn i7_a_ping_is_answered_from_the_address_asked() {
     // Breaks if an answer has another source, or loses bytes.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let data = pattern_bytes(1000);
     let ping = Icmp6Message::EchoRequest { id: 5, seq: 9 };
     for (asked, from) in [(US6, US6), (ALL_NODES, US6)] {
@@ -58,8 +57,7 @@ fn a_gateway_answers_for_no_address_of_a_link() {
 #[test]
 fn h2_an_unknown_next_header_is_told_with_its_place() {
     // Breaks if the sender does not learn of it, or the pointer is wrong (RFC 8200 section 4).
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let fields = Ipv6Fields {
         next: IpProto::DEST_OPTIONS,
         src: PEER6,
@@ -87,8 +85,7 @@ fn h2_an_unknown_next_header_is_told_with_its_place() {
 fn a_packet_that_says_no_length_is_told() {
     // Breaks if the stack takes a packet without a length, counts none of them, or the sender does not learn of one
     // (RFC 2675 section 3), at a host and at a router.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let options: [(&[u8], Option<u32>); 4] = [
         (&[6, 0, 1, 4, 0, 0, 0, 0], Some(4)),
         (&[6, 0, 0xc2, 4, 0, 0, 0, 40], Some(44)),
@@ -137,8 +134,7 @@ fn long_options(next: u8) -> Vec<u8> {
 fn i2_an_error_behind_long_options_is_not_answered() {
     // Breaks if a stack looks at too few bytes to see that a packet is an ICMPv6 error and answers it, or answers no
     // packet whose options are that long (RFC 4443 section 2.4 e.1).
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let fields = Ipv6Fields {
         next: IpProto::DEST_OPTIONS,
         src: PEER6,
@@ -163,8 +159,7 @@ fn i2_an_error_behind_long_options_is_not_answered() {
 fn h4_and_i1_an_unknown_option_to_a_group_is_told_if_it_asks_for_that() {
     // Breaks if a host can't find out which stations of a group lack an option, or one packet to a group makes many
     // errors though its option asks for none (RFC 4443 section 2.4 e.3, RFC 8200 section 4.2).
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     for (dst, kind, told) in [
         (ALL_NODES, 0x9e, true),
         (ALL_NODES, 0xde, false),
@@ -223,8 +218,7 @@ fn h3_the_bytes_of_headers_are_bounded() {
 #[test]
 fn i2_an_error_quotes_as_much_as_fits_the_smallest_mtu() {
     // Breaks if an error does not fit each path, or the sender can't see which of its packets it is about.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     for len in [100, 1500 - Ipv6Header::LEN] {
         let frame = frame6(&from_peer6(IpProto(253)), &pattern_bytes(len));
         lab.give(&frame);
@@ -239,8 +233,7 @@ fn i2_an_error_quotes_as_much_as_fits_the_smallest_mtu() {
 #[test]
 fn h8_impossible_sources_and_strange_destinations_are_dropped() {
     // Breaks if the stack accepts from a link a packet from a group, from this host itself, or to the loopback address.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let ping = Icmp6Message::EchoRequest { id: 5, seq: 9 };
     let mapped = Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0x7f00, 1);
     for src in [
@@ -275,8 +268,7 @@ fn h8_impossible_sources_and_strange_destinations_are_dropped() {
 #[test]
 fn h9_a_datagram_without_checksum_is_dropped() {
     // Breaks if an address that was damaged on the way makes a datagram ours (RFC 8200 8.1).
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
     let mut datagram = vec![0; UdpHeader::LEN];
     UdpHeader::new(9, 7, 13).emit(&mut datagram);
@@ -304,8 +296,7 @@ fn h9_a_datagram_without_checksum_is_dropped() {
 #[test]
 fn h9_a_sum_of_zero_is_sent_as_all_ones() {
     // Breaks if one datagram of 65,536 is sent as if it had no checksum (RFC 8200 8.1).
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
     let sum_of = |data: [u8; 2]| {
         socket.send_to(lab.chain(&data), at6(PEER6, 9)).unwrap();
@@ -320,8 +311,7 @@ fn h9_a_sum_of_zero_is_sent_as_all_ones() {
 #[test]
 fn i3_a_closed_port_is_told() {
     // Breaks if a sender waits for an answer that can't come.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let mut datagram = vec![0; UdpHeader::LEN];
     let mut header = UdpHeader::new(9, 7, 8);
     header.emit(&mut datagram);
@@ -353,8 +343,7 @@ fn without_an_address_there_is_no_ipv6() {
 #[test]
 fn h8_a_segment_to_a_group_is_dropped_behind_options_too() {
     // Breaks if a SYN to a group is answered because options stand before it (RFC 9293 section 3.9.2.3).
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let mut syn = vec![0; 20];
     syn[..4].copy_from_slice(&[0, 9, 0, 80]);
     syn[12..14].copy_from_slice(&[0x50, 0x02]);

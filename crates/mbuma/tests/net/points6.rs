@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::net::*;
 use crate::frames6::{
-    PEER6, US6, at6, frame6, from_peer6, icmp6, icmp6_frame, introduce6, lab, nd_frame,
+    PEER6, US6, at6, frame6, from_peer6, icmp6, icmp6_frame, introduce6, introduced, lab, nd_frame,
     parse_icmp6, parse6,
 };
 use mbuf::{ClusterSize, Packet};
@@ -31,8 +31,7 @@ fn ping(body: &[u8]) -> Vec<u8> {
 #[test]
 fn h1_a_header_that_contradicts_its_packet_is_dropped() {
     // Breaks if another version, or a length beyond the frame, is taken; or if what the link adds behind counts.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let good = frame6(&from_peer6(IpProto::ICMPV6), &ping(b"hello"));
     let mut version = good.clone();
     version[14] = 0x50;
@@ -50,8 +49,7 @@ fn h1_a_header_that_contradicts_its_packet_is_dropped() {
 #[test]
 fn h7_nothing_behind_the_headers_is_taken_in_silence() {
     // Breaks if a packet that says that nothing follows is answered (RFC 8200 section 4.7).
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     lab.give(&frame6(&from_peer6(IpProto::NONE), &[]));
     lab.give(&frame6(&from_peer6(IpProto::NONE), &[1; 40]));
     assert_eq!(lab.dropped(DropReason::IpNoNextHeader), 2);
@@ -62,8 +60,7 @@ fn h7_nothing_behind_the_headers_is_taken_in_silence() {
 fn i5_unknown_messages_go_to_a_program_or_end() {
     // Breaks if a message of an unknown type is answered, or a program that asked for errors of that type does not hear
     // of them (RFC 4443 section 2.4 a, b).
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let socket = lab.stack.icmp6_bind(lab.iface, &[100]).unwrap();
     for kind in [99, 100, 200] {
         let unknown = Icmp6Message::Other {
@@ -84,8 +81,7 @@ fn i5_unknown_messages_go_to_a_program_or_end() {
 fn i5_messages_that_wait_for_a_program_are_bounded_and_pin_little() {
     // Breaks if messages that a program does not read fill memory, by their number or because each keeps the cluster
     // that it came in; or if those that find no room are not counted.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let socket = lab.stack.icmp6_bind(lab.iface, &[100]).unwrap();
     let unknown = Icmp6Message::Other {
         kind: 100,
@@ -143,8 +139,7 @@ fn r11_a_probe_for_our_address_is_answered_and_none_for_others() {
 #[test]
 fn h10_and_h11_the_last_hop_takes_any_hop_limit_and_label() {
     // Breaks if a host drops a packet whose hops are used up where it is meant to be, or loses a congestion mark.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     for hop_limit in [0, 1] {
         let fields = Ipv6Fields {
             class: 3,
@@ -177,8 +172,7 @@ fn to_closed_port(src: Ipv6Addr, dst: Ipv6Addr) -> Vec<u8> {
 #[test]
 fn i1_no_error_is_sent_about_what_must_not_have_one() {
     // Breaks if two hosts can keep each other busy with errors, or one packet to a group makes many.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     lab.give(&to_closed_port(PEER6, ALL_NODES));
     assert_eq!(lab.dropped(DropReason::UdpNoSocket), 1);
     let error = Icmp6Message::DestUnreachable(Unreachable6::Port);
@@ -198,8 +192,7 @@ fn i1_no_error_is_sent_about_what_must_not_have_one() {
 #[test]
 fn i8_an_error_reaches_the_socket_whose_datagram_it_quotes() {
     // Breaks if a program does not learn that no socket has the port, or is told by a packet that quotes another's.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
     socket.send_to(lab.chain(b"hello"), at6(PEER6, 9)).unwrap();
     let sent = lab.frame();
@@ -217,8 +210,7 @@ fn i8_an_error_reaches_the_socket_whose_datagram_it_quotes() {
 fn i8_an_error_about_a_segment_counts_if_it_quotes_a_sequence_number_in_flight() {
     // Breaks if a host off the path can end an attempt to connect by an error about a guessed segment (RFC 5927 4.1),
     // or if the program does not learn that no socket has the port.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let stream = lab.stack.tcp_connect(at6(US6, 7), at6(PEER6, 9)).unwrap();
     let sent = lab.frame();
     let closed = Icmp6Message::DestUnreachable(Unreachable6::Port);
@@ -280,8 +272,7 @@ fn n6_datagrams_wait_in_order_and_not_without_bound() {
 fn n7_a_scan_of_the_network_evicts_no_neighbour() {
     // Breaks if a host that sends to thousands of absent stations makes the stack forget those that are there (RFC
     // 6583).
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();
     for n in 0..5000_u16 {
         let absent = Ipv6Addr::new(0xfd00, 0, 0, 0, 1, 1, 1, n);
@@ -334,8 +325,7 @@ fn n13_an_address_alone_says_nothing_of_its_neighbours() {
 fn a10_a_station_is_in_the_groups_of_its_addresses_and_of_its_kind() {
     // Breaks if a station is not found by its addresses, or a host takes what is for routers.
     for (is_router, heard) in [(false, 2), (true, 3)] {
-        let lab = lab();
-        introduce6(&lab);
+        let lab = introduced();
         lab.stack.set_forwarding(is_router);
         let own = link_local_of(OUR_MAC);
         for group in [ALL_NODES, solicited_node(own), wire::ALL_ROUTERS] {

@@ -3,8 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 use crate::common::net::*;
 use kern::{Random, Time, VirtualClock};
@@ -16,24 +15,15 @@ use wire::{IcmpMessage, IpProto, Ipv4Header, Unreachable};
 const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
-#[derive(Default)]
-struct Calls(AtomicUsize);
-
-impl Wake for Calls {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Relaxed);
-    }
-}
-
 /// A task that counts how often it is woken.
 struct Task {
-    calls: Arc<Calls>,
+    calls: Arc<Count>,
     waker: Waker,
 }
 
 impl Task {
     fn new() -> Self {
-        let calls = Arc::new(Calls::default());
+        let calls = Arc::new(Count::default());
         let waker = Waker::from(Arc::clone(&calls));
         Self { calls, waker }
     }
@@ -44,7 +34,7 @@ impl Task {
 
     /// The number of wakeups since the last call.
     fn woken(&self) -> usize {
-        self.calls.0.swap(0, Relaxed)
+        self.calls.take()
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::common::net::*;
 use crate::connected::{HOSTS, bind};
 use crate::fragment6::too_big;
-use crate::frames6::{PEER6, US6, introduce6, lab, parse6};
+use crate::frames6::{PEER6, US6, introduce6, introduced, lab, parse6};
 use mbuf::Csum;
 use mbuma::device::Capabilities;
 use mbuma::socket::SendError;
@@ -160,8 +160,7 @@ fn datagrams_that_arrived_together_come_apart() {
 fn the_paths_mtu_bounds_the_datagrams_of_a_call() {
     // RFC 8201 4, RFC 8085 3.2: breaks if datagrams that must stay whole are larger than the path is known to carry, or
     // if a forged report is believed because all datagrams of a call together are long.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let socket = bind(&lab.stack, HOSTS[1], 7);
     let data = pattern_bytes(2800);
     let send = |each| socket.send_segmented(&data, each, (PEER6, 9));

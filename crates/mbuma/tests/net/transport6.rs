@@ -177,8 +177,7 @@ fn s9_a_flow_from_a_link_local_to_a_global_address_hears_its_peer() {
 #[test]
 fn l1_the_packets_of_a_flow_have_its_label_also_when_they_are_sent_again() {
     // Breaks if routers send the packets of a flow by several paths, or all flows by one (RFC 6437 section 3).
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let label = |frame: &[u8]| Ipv6Header::parse(&frame[14..]).unwrap().flow_label();
     let datagram_to = |socket: &UdpSocket, port| {
         socket
@@ -267,8 +266,7 @@ fn a_stack_talks_to_itself() {
 #[test]
 fn a_route_leads_through_a_gateway() {
     // Breaks if a packet to another network is sent to its own address, or a route to a link's network is taken.
-    let lab = lab();
-    introduce6(&lab);
+    let lab = introduced();
     let far = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
     lab.stack.add_default_route(lab.iface, PEER6).unwrap();
     let socket = lab.stack.udp_bind(at6(US6, 7)).unwrap();

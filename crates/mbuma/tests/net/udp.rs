@@ -2,8 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 
 use crate::common::net::*;
 use mbuf::{Csum, Packet};
@@ -11,15 +10,6 @@ use mbuma::device::Capabilities;
 use mbuma::socket::{BindError, RecvError, SendError};
 use mbuma::{DropReason, IcmpError, SocketError};
 use wire::{EtherType, IcmpMessage, IpProto, Ipv4Fields, MacAddr, UdpHeader, Unreachable};
-
-#[derive(Default)]
-struct Count(AtomicUsize);
-
-impl Wake for Count {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
 
 /// Breaks if a datagram changes on its way in or out, or its answer goes elsewhere.
 #[test]
@@ -261,7 +251,7 @@ fn queue_and_waker() {
     let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
     let count = Arc::new(Count::default());
     socket.set_waker(Some(Waker::from(Arc::clone(&count))));
-    let woken = || count.0.load(Ordering::Relaxed);
+    let woken = || count.get();
     for _ in 0..5 {
         lab.give(&udp_frame(1, at(US, 7), b"x"));
     }

@@ -31,28 +31,11 @@ fn order_and_budget() {
     let pool = MbufPool::new(PoolConfig::default()).unwrap();
     let (a, b) = Pipe::pair(Capabilities::plain(1500));
     a.transmit(&mut queue(&pool, 10)).unwrap();
+    let budget = |frames, bytes| Budget { frames, bytes };
     let mut rx = Mbufq::new();
-    assert!(
-        b.receive(
-            &mut rx,
-            Budget {
-                frames: 3,
-                bytes: usize::MAX
-            }
-        )
-        .unwrap()
-    );
+    assert!(b.receive(&mut rx, budget(3, usize::MAX)).unwrap());
     assert_eq!(rx.len(), 3);
-    assert!(
-        b.receive(
-            &mut rx,
-            Budget {
-                frames: 9,
-                bytes: 150
-            }
-        )
-        .unwrap()
-    );
+    assert!(b.receive(&mut rx, budget(9, 150)).unwrap());
     assert_eq!(rx.len(), 5);
     assert!(!b.receive(&mut rx, ALL).unwrap());
     let order: Vec<u8> = rx.map(|p| p.front()[0]).collect();

@@ -208,28 +208,11 @@ fn one_poll_takes_in_its_budget_at_most() {
     for _ in 0..8 {
         kernel.send(&frame(&[0; 10], &[0; 100])).unwrap();
     }
+    let budget = |frames, bytes| Budget { frames, bytes };
     let mut rx = Mbufq::new();
-    assert!(
-        tap.receive(
-            &mut rx,
-            Budget {
-                frames: 3,
-                bytes: usize::MAX
-            }
-        )
-        .unwrap()
-    );
+    assert!(tap.receive(&mut rx, budget(3, usize::MAX)).unwrap());
     assert_eq!(rx.len(), 3);
-    assert!(
-        tap.receive(
-            &mut rx,
-            Budget {
-                frames: 100,
-                bytes: 101
-            }
-        )
-        .unwrap()
-    );
+    assert!(tap.receive(&mut rx, budget(100, 101)).unwrap());
     assert_eq!(rx.len(), 5);
     assert!(!tap.receive(&mut rx, ALL).unwrap());
 }

@@ -34,6 +34,11 @@ mod real {
             crate::witness::assert_none("a sleep");
             std::thread::sleep(time);
         }
+
+        /// As [`sleep`], for a caller that may hold locks: a short time, in a wait that is bounded.
+        pub fn nap(time: core::time::Duration) {
+            std::thread::sleep(time);
+        }
     }
 }
 
@@ -60,6 +65,8 @@ mod modelled {
         pub fn sleep(_: core::time::Duration) {
             yield_now();
         }
+
+        pub use self::sleep as nap;
     }
 
     /// The checker's mutex behind the methods of ours; the class is of no use to it.

@@ -343,11 +343,26 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// Lets other threads run: yields in the first waits, sleeps in later ones.
+/// Lets other threads run: yields in the first waits, naps in later ones, since a thread that carries free items may be
+/// preempted on another CPU. The caller may hold locks, of a connection for example.
 fn wait(looks: usize) {
     if looks <= YIELDS_MAX {
         thread::yield_now();
     } else {
-        thread::sleep(NAP);
+        thread::nap(NAP);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allocation_may_nap_while_its_caller_holds_a_lock() {
+        // Breaks when WITNESS refuses the nap: a full pool on a loaded machine would end the process.
+        static CLASS: kern::LockClass = kern::LockClass::new("lock of a caller", kern::order::CONN);
+        let lock = kern::Mutex::new(&CLASS, ());
+        let _held = lock.lock();
+        wait(YIELDS_MAX + 1);
     }
 }

@@ -98,7 +98,7 @@ pub(super) fn hand_over(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) ->
         Pushed::Full => return Break(Verdict::Drop(DropReason::TcpListenOverflow)),
         Pushed::Gone => {
             t.close(None);
-            return Break(Verdict::Reset(DropReason::TcpListenOverflow));
+            return Break(Verdict::Reset(DropReason::TcpNoConnection));
         }
     }
     t.conn.accept = None;

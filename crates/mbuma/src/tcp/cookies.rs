@@ -280,8 +280,8 @@ pub(super) fn redeem(
     t.timers.set(TcpTimer::Rexmit, again);
     t.conn.accept = Some(place);
     match listen::admit(batch, seg.ends, ip, t) {
-        Some(pcb) => steps::run(batch, &pcb, seg),
-        None => Verdict::Drop(DropReason::TcpListenOverflow),
+        Ok(pcb) => steps::run(batch, &pcb, seg),
+        Err(reason) => Verdict::Drop(reason),
     }
 }
 

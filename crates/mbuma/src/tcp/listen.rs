@@ -13,6 +13,7 @@ use super::input::Verdict;
 use super::options;
 use super::pcb::{Inpcb, MSS_DEFAULT, State, Tcb};
 use super::segment::Segment;
+use super::table::NotAdded;
 use super::user_options::TcpSocketOptions;
 use super::visit;
 use super::{path_mtu, time_wait};
@@ -108,8 +109,9 @@ fn open(
     let mut t = half_open(batch, seg, ip, (state, iss), queue.inherited());
     t.conn.accept = Some(place);
     t.conn.predecessor = predecessor.map(Box::new);
-    let Some(pcb) = admit(batch, seg.ends, ip, t) else {
-        return Verdict::Drop(DropReason::TcpListenOverflow);
+    let pcb = match admit(batch, seg.ends, ip, t) {
+        Ok(pcb) => pcb,
+        Err(reason) => return Verdict::Drop(reason),
     };
     match intercepted {
         true => hold(batch, &pcb),
@@ -149,23 +151,27 @@ pub(super) fn half_open(
     t
 }
 
-/// Puts a connection into the table; if there is no room, its place in the queue is released.
+/// Puts a connection into the table; if it can't be there, its place in the queue is released.
 pub(super) fn admit(
     batch: &Batch<'_>,
     ends: Ends,
     ip: &ip::Received<'_>,
     t: Tcb,
-) -> Option<Arc<Inpcb>> {
+) -> Result<Arc<Inpcb>, DropReason> {
     let tcp = &batch.stack.tcp;
     let flows = batch.stack.netisr.flows();
     let flow = flows.of_connection(&ends, ip.ifp, batch.cpu);
     let pcb = Inpcb::new(ends, flow, t);
-    if tcp.table.insert(&pcb, tcp.config.connections_max).is_err() {
+    if let Err(not_added) = tcp.table.insert(&pcb, tcp.config.connections_max) {
         visit::begin(&pcb).close(None);
-        return None;
+        return Err(match not_added {
+            NotAdded::Full => DropReason::TcpTableFull,
+            // Another CPU has taken in the same segment.
+            NotAdded::Taken => DropReason::TcpBadSyn,
+        });
     }
     tcp.counters.opened_passive.inc();
-    Some(pcb)
+    Ok(pcb)
 }
 
 /// Gives the connection to the interceptor, whose program decides about it.

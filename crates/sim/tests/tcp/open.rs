@@ -411,6 +411,9 @@ fn a_full_table_takes_no_connection_until_one_ends() {
         let refused = b.stack().tcp_connect(local, them(PORT));
         assert_eq!(refused.err(), Some(SocketError::TooManyConnections));
     }
+    let stats = b.stack().stats();
+    let refused = (stats.dropped.iter()).filter(|(reason, _)| reason.name() == "tcp_table_full");
+    assert_eq!(refused.map(|(_, n)| *n).collect::<Vec<_>>(), [16]);
     b.say(&one.segment(RST | ACK));
     b.dial(5002, TcpOptions::default());
     assert_eq!(b.stack().stats().tcp.connections, 2);

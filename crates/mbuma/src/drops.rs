@@ -122,6 +122,7 @@ drop_reasons! {
     Inward TcpNoConnection => "tcp_no_connection",
     Inward TcpListenOverflow => "tcp_listen_overflow",
     Inward TcpTableFull => "tcp_table_full",
+    Inward TcpOpenedTwice => "tcp_opened_twice",
     Inward TcpNoCookie => "tcp_no_cookie",
     Inward TcpNoRouteBack => "tcp_no_route_back",
     Inward TcpBadListenSegment => "tcp_bad_listen_segment",

@@ -31,6 +31,7 @@
 //! | SO_BINDTODEVICE of a listener | [`Stack::tcp_listen_on`](crate::Stack::tcp_listen_on) |
 //! | `set_linger`, TCP_QUICKACK | [`TcpSocketOptions`](crate::TcpSocketOptions): `linger`, `quick_ack` |
 //! | `peek_from`, `set_recv_buffer_size` | the same; there is no send buffer |
+//! | IP_DONTFRAG, IP_MTU_DISCOVER; IP_PKTINFO | [`set_dont_fragment`](crate::UdpSocket::set_dont_fragment); [`Datagram::interface`](crate::socket::Datagram) |
 //! | UDP_SEGMENT, UDP_GRO | [`send_segmented`](crate::UdpSocket::send_segmented), [`send_train`](crate::UdpSocket::send_train), [`set_recv_segmented`](crate::UdpSocket::set_recv_segmented) |
 //! | `join_multicast_v4`, `join_multicast_v6` | [`UdpSocket::join_group`](crate::UdpSocket::join_group) |
 //! | `readable`, `poll_read_ready` | [`TcpStream::poll_readable`](crate::TcpStream::poll_readable) |

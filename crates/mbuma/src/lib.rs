@@ -166,11 +166,12 @@ pub use route::{RouteEntry, RouteError, RouteKind};
 pub use runtime::Runtime;
 pub use socket::{TcpListener, TcpStream, UdpSocket};
 pub use stack::{
-    AddrError, InterfaceBuilder, IntoInterface, Membership, RxQueue, Stack, StackStats,
+    AddrError, InterfaceBuilder, IntoInterface, Membership, Neighbour, RxQueue, Stack, StackStats,
     TcpConnection,
 };
 pub use tcp::cc as congestion;
-pub use tcp::{State, TcpHistogram, TcpSocketOptions, TcpStats};
+pub use tcp::{State, TcpHistogram, TcpListenerInfo, TcpSocketOptions, TcpStats};
+pub use udp::UdpSocketInfo;
 pub use unix::{UnixDatagram, UnixListener, UnixSeqpacket, UnixStream};
 
 // Types of other crates in this crate's signatures, so that a program depends on this crate alone.

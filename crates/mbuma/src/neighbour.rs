@@ -189,6 +189,15 @@ impl<A: Copy + Ord> Neighbours<A> {
         self.generation.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The entries: each address, and the Ethernet address if it is known.
+    pub(crate) fn list(&self) -> Vec<(A, Option<MacAddr>)> {
+        let table = self.table.read();
+        table
+            .iter()
+            .map(|(addr, entry)| (addr, entry.mac()))
+            .collect()
+    }
+
     /// Changes the table, and updates its deadline.
     fn update<R>(&self, change: impl FnOnce(&mut NeighbourEntries<A>) -> R) -> R {
         let mut table = self.table.write();

@@ -35,6 +35,7 @@ use wire::{IpProto, SeqNum};
 use super::{RecvError, SocketError, TcpStream, UdpSocket};
 use crate::faults::StackFault;
 use crate::icmp::input::Quoted;
+use crate::ifnet::IfIndex;
 use crate::inet::Ends;
 use crate::ip::IcmpError;
 use crate::park::Parker;
@@ -101,7 +102,7 @@ impl Wake for Looker {
 /// A datagram comes in.
 fn arrive(batch: &mut Batch<'_>, pcb: &UdpPcb, mistake: Mistake) {
     let ends = Ends::between(LOCAL.into(), PEER.into()).expect("one version");
-    let with = Arrived::new(&ends, 64, 0);
+    let with = Arrived::new(&ends, IfIndex(1), 64, 0);
     let data = Chain::new();
     match mistake {
         Mistake::ForgottenWakes => drop(pcb.queue.push(QueuedRecord { data, with })),

@@ -54,6 +54,10 @@ impl<A: Copy + Ord> NeighbourEntries<A> {
         self.by_addr.len()
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = (A, &NeighbourEntry)> {
+        self.by_addr.iter().map(|(addr, entry)| (*addr, entry))
+    }
+
     pub(super) fn get(&self, addr: A) -> Option<&NeighbourEntry> {
         self.by_addr.get(&addr)
     }

@@ -155,6 +155,12 @@ impl<M: Ancillary> RecvSide<M> {
         self.inner.lock(giant).buf.set_hiwat(bytes);
     }
 
+    /// The bytes that are charged.
+    pub(crate) fn queued(&self) -> usize {
+        let (free, all) = self.inner.lock_inside().buf.space();
+        all.saturating_sub(free)
+    }
+
     /// Removes the waker of a future.
     pub(crate) fn forget(&self, giant: &Giant, id: FutureId) {
         let old = self.inner.lock(giant).readers.forget(Want::Read, id);

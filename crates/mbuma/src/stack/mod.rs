@@ -27,6 +27,7 @@ pub(crate) mod driver;
 mod enter;
 mod epair;
 mod interface;
+mod listing;
 mod policy;
 mod routes;
 pub(crate) mod rx_queue;
@@ -35,8 +36,9 @@ mod timers;
 
 pub use addresses::{AddrError, Membership};
 pub use interface::{InterfaceBuilder, IntoInterface};
+pub use listing::{Neighbour, TcpConnection};
 pub use rx_queue::RxQueue;
-pub use stats::{StackStats, TcpConnection};
+pub use stats::StackStats;
 
 /// A network stack. Clones are handles on the same stack, for use from any thread.
 ///

@@ -1,6 +1,5 @@
-//! A stack's counters, and its connections.
+//! A stack's counters.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mbuf::PoolStats;
@@ -10,34 +9,9 @@ use crate::giant::{ComponentStats, GiantStats};
 use crate::ifnet::{IfStats, Ifnet};
 use crate::netisr::WorkStats;
 use crate::stack::Stack;
-use crate::tcp::{TcpHistogram, TcpInfo, TcpStats};
+use crate::tcp::{TcpHistogram, TcpStats};
 
 impl Stack {
-    /// Every present TCP connection, as `netstat -a` lists them.
-    ///
-    /// ```
-    /// # let stack = mbuma::Stack::new(mbuma::Config::from_system())?;
-    /// let listener = stack.tcp_listen("127.0.0.1:80", 128)?;
-    /// let stream = stack.tcp_connect_blocking("127.0.0.1:80", None)?;
-    /// for connection in stack.connections() {
-    ///     println!("{} {} {}", connection.local, connection.peer, connection.info.state);
-    /// }
-    /// # assert_eq!(stack.connections().len(), 2);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn connections(&self) -> Vec<TcpConnection> {
-        let _giant = self.0.enter_giant();
-        let all = self.0.tcp.table.all();
-        let now = self.now();
-        all.iter()
-            .map(|pcb| TcpConnection {
-                local: pcb.ends().local(),
-                peer: pcb.ends().peer(),
-                info: TcpInfo::of(&pcb.lock_inside(), &self.0.tcp.config, now),
-            })
-            .collect()
-    }
-
     /// The counts so far.
     ///
     /// ```
@@ -77,18 +51,6 @@ impl Stack {
             components: devices.chain(self.0.components.stats()).collect(),
         }
     }
-}
-
-/// A TCP connection of a stack.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct TcpConnection {
-    /// Our end.
-    pub local: SocketAddr,
-    /// The peer's end.
-    pub peer: SocketAddr,
-    /// Its state and figures.
-    pub info: TcpInfo,
 }
 
 /// A stack's figures, as `netstat -s` and `-m` show them.

@@ -167,7 +167,7 @@ pub(super) fn admit(
         return Err(match not_added {
             NotAdded::Full => DropReason::TcpTableFull,
             // Another CPU has taken in the same segment.
-            NotAdded::Taken => DropReason::TcpBadSyn,
+            NotAdded::Taken => DropReason::TcpOpenedTwice,
         });
     }
     tcp.counters.opened_passive.inc();

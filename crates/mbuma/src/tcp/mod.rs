@@ -91,6 +91,7 @@ pub(crate) mod user_options;
 pub(crate) mod visit;
 mod wheels;
 
+pub use accept::TcpListenerInfo;
 pub use histograms::TcpHistogram;
 pub use info::{EcnBytes, TcpInfo};
 pub use pcb::State;

@@ -138,7 +138,7 @@ fn deliver(
     packet.trim_front(ip.header_len + UdpHeader::LEN);
     let segsz = packet.header().tso_segsz;
     let mut rest = packet.into_chain();
-    let mut with = Arrived::new(ends, ip.ttl, ip.tos);
+    let mut with = Arrived::new(ends, ip.ifp.index, ip.ttl, ip.tos);
     let is_one = usize::from(segsz) >= rest.len();
     if segsz != 0 && !is_one && pcb.takes_merged.load(Ordering::Relaxed) {
         with.segsz = NonZeroU16::new(segsz);

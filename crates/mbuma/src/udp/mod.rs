@@ -16,6 +16,7 @@ use kern::Random;
 use mbuf::{Chain, NoBufs};
 
 use crate::config::Config;
+use crate::ifnet::IfIndex;
 use crate::inet::Ends;
 use crate::ip::IcmpError;
 use crate::sockbuf::{Ancillary, QueuedRecord};
@@ -25,6 +26,8 @@ pub(crate) mod output;
 pub(crate) mod pcb;
 pub(crate) mod send_options;
 
+pub use pcb::UdpSocketInfo;
+
 /// A datagram that arrived (RFC 768), or several of one sender.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -33,6 +36,10 @@ pub struct Datagram {
     pub src: SocketAddr,
     /// The receiver.
     pub dst: SocketAddr,
+    /// The interface by which it came; if this stack sent it, the one that has the address.
+    #[doc(alias = "IP_PKTINFO")]
+    #[doc(alias = "IP_RECVIF")]
+    pub interface: IfIndex,
     /// Its payload.
     pub payload: Chain,
     /// Its remaining hops.
@@ -81,6 +88,7 @@ fn copy(payload: &Chain, buf: &mut [u8]) -> usize {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrived {
     ends: Ends,
+    interface: IfIndex,
     ttl: u8,
     traffic_class: u8,
     /// Bytes of each datagram, if there are several.
@@ -88,9 +96,10 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    pub(crate) fn new(ends: &Ends, ttl: u8, traffic_class: u8) -> Self {
+    pub(crate) fn new(ends: &Ends, interface: IfIndex, ttl: u8, traffic_class: u8) -> Self {
         Self {
             ends: *ends,
+            interface,
             ttl,
             traffic_class,
             segsz: None,
@@ -115,6 +124,7 @@ impl From<QueuedRecord<Arrived>> for Datagram {
     fn from(record: QueuedRecord<Arrived>) -> Self {
         let Arrived {
             ends,
+            interface,
             ttl,
             traffic_class,
             segsz,
@@ -123,6 +133,7 @@ impl From<QueuedRecord<Arrived>> for Datagram {
         Self {
             src: ends.peer(),
             dst: ends.local(),
+            interface,
             payload: record.data,
             ttl,
             traffic_class,
@@ -168,7 +179,7 @@ impl UdpState {
     }
 
     /// A socket's state, not bound yet.
-    pub(crate) fn new_pcb(&self, local: SocketAddr, any: Option<crate::IfIndex>) -> pcb::UdpPcb {
+    pub(crate) fn new_pcb(&self, local: SocketAddr, any: Option<IfIndex>) -> pcb::UdpPcb {
         pcb::UdpPcb::new(local, any, self.queue_max)
     }
 }

@@ -69,8 +69,8 @@ pub(crate) fn run_merged(
 }
 
 /// Bytes of the largest datagram that the path to its destination carries whole, as far as is known; none without a
-/// route.
-pub(crate) fn whole_max(batch: &Batch<'_>, ends: &Ends) -> Option<usize> {
+/// route. A socket that forbids fragments measures its paths itself.
+pub(crate) fn whole_max(batch: &Batch<'_>, pcb: &UdpPcb, ends: &Ends) -> Option<usize> {
     if network::is_local(batch.stack, ends.peer().ip()) {
         return Some(payload_max(ends));
     }
@@ -79,7 +79,9 @@ pub(crate) fn whole_max(batch: &Batch<'_>, ends: &Ends) -> Option<usize> {
         Ends::V4(_) => (ifp.mtu(), None),
         Ends::V6(pair, zone) => {
             let (paths, peer) = (&batch.stack.path_mtus, pair.peer.into());
-            (ifp.mtu6(), paths.get(IpProto::UDP, peer, *zone, batch.now))
+            let reported = || paths.get(IpProto::UDP, peer, *zone, batch.now);
+            let measures = pcb.send.dont_fragment();
+            (ifp.mtu6(), (!measures).then(reported).flatten())
         }
     };
     let mtu = reported.map_or(mtu, |path| mtu.min(path.into()));

@@ -91,6 +91,20 @@ impl UdpPcb {
     }
 }
 
+/// A UDP socket of a stack.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct UdpSocketInfo {
+    /// Its address; an unspecified one stands for all addresses.
+    pub local: SocketAddr,
+    /// The peer of a connected socket.
+    pub peer: Option<SocketAddr>,
+    /// The interface of a [socket for all datagrams](crate::Stack::udp_bind_any).
+    pub interface: Option<IfIndex>,
+    /// Bytes of buffers that are charged for datagrams that wait.
+    pub queued: usize,
+}
+
 /// The sockets.
 #[derive(Debug)]
 pub(crate) struct UdpTable(RmLock<PortMap>);
@@ -229,6 +243,19 @@ impl UdpTable {
             let port = inner.by_port.get(number);
             port.is_none_or(|port| !port.all().any(|p| overlap(p.local.ip(), addr)))
         })
+    }
+
+    /// All sockets.
+    pub(crate) fn list(&self) -> Vec<UdpSocketInfo> {
+        let inner = self.0.read();
+        let all = inner.by_port.values().flat_map(PortSockets::all);
+        let info = |pcb: &Arc<UdpPcb>| UdpSocketInfo {
+            local: pcb.local,
+            peer: pcb.flow().map(|flow| flow.peer()),
+            interface: pcb.any,
+            queued: pcb.queue.queued(),
+        };
+        all.chain(&inner.any).map(info).collect()
     }
 
     /// Removes the kept routes through this interface from all sockets.

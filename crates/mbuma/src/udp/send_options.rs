@@ -1,5 +1,5 @@
-//! How a socket sends: how far, in which traffic class; to groups, also by which interface, and whether the members in
-//! its own stack get its datagrams.
+//! How a socket sends: how far, in which traffic class, whether in fragments; to groups, also by which interface, and
+//! whether the members in its own stack get its datagrams.
 //!
 //! Invariants: none. Locks: none; a datagram that misses a change counts as one that was sent before it.
 //! Sources: RFC 1122 section 4.1.4, RFC 1112 sections 6.1 and 6.2, RFC 3493 section 5.2.
@@ -21,6 +21,7 @@ pub(crate) struct SendOptions {
     /// 0: the stack's.
     ttl: AtomicU8,
     traffic_class: AtomicU8,
+    dont_fragment: AtomicBool,
     group_ttl: AtomicU8,
     loops: AtomicBool,
     /// 0: that of the route.
@@ -32,6 +33,7 @@ impl SendOptions {
         Self {
             ttl: AtomicU8::new(0),
             traffic_class: AtomicU8::new(0),
+            dont_fragment: AtomicBool::new(false),
             group_ttl: AtomicU8::new(GROUP_TTL_DEFAULT),
             loops: AtomicBool::new(true),
             link: AtomicU32::new(0),
@@ -44,6 +46,7 @@ impl SendOptions {
         Service {
             tos: self.traffic_class(),
             ttl: self.ttl(),
+            df: self.dont_fragment(),
             ..Service::of(IpProto::UDP)
         }
     }
@@ -71,6 +74,14 @@ impl SendOptions {
 
     pub(crate) fn set_traffic_class(&self, class: u8) {
         self.traffic_class.store(class, Ordering::Relaxed);
+    }
+
+    pub(crate) fn dont_fragment(&self) -> bool {
+        self.dont_fragment.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_dont_fragment(&self, dont: bool) {
+        self.dont_fragment.store(dont, Ordering::Relaxed);
     }
 
     pub(crate) fn group_ttl(&self) -> u8 {

@@ -209,3 +209,17 @@ fn a_new_address_is_announced_and_announcements_are_believed() {
     socket.send_to(lab.chain(b"x"), at(PEER, 9)).unwrap();
     assert_eq!(parse(&lab.frame()).ether.dst, moved);
 }
+
+/// Breaks if an embedder can't see which stations its links have, and which do not answer.
+#[test]
+fn stations_are_listed() {
+    let lab = Lab::plain();
+    let absent = Ipv4Addr::new(10, 0, 2, 77);
+    let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+    socket.send_to(b"to", at(PEER, 9)).unwrap();
+    socket.send_to(b"absent", at(absent, 9)).unwrap();
+    let all = lab.stack.neighbours();
+    let all: Vec<_> = all.iter().map(|n| (n.interface, n.addr, n.mac)).collect();
+    let of = |addr: Ipv4Addr, mac| (lab.iface, addr.into(), mac);
+    assert_eq!(all, [of(absent, None), of(PEER, Some(PEER_MAC))]);
+}

@@ -177,5 +177,13 @@ fn the_paths_mtu_bounds_the_datagrams_of_a_call() {
     lab.give(&too_big(&long[0], 1300));
     assert_eq!(send(1253), Err(SendError::TooBig));
     send(1252).unwrap();
+    drop(lab.packets());
+    // RFC 8899: a program that measures the path itself sends probes that are larger than what was reported.
+    socket.set_dont_fragment(true);
+    send(1400).unwrap();
+    socket.send_to(&data[..1452], (PEER6, 9)).unwrap();
+    assert_eq!(lab.frames().len(), 3);
+    let too_long = socket.send_to(&data[..1453], (PEER6, 9));
+    assert_eq!(too_long, Err(SendError::TooBig));
     drop((lab.packets(), socket));
 }

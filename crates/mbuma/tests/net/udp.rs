@@ -24,6 +24,7 @@ fn echo_both_ways() {
             (datagram.src, datagram.dst, datagram.ttl),
             (at(PEER, 4000).into(), at(US, 7).into(), 64)
         );
+        assert_eq!(datagram.interface, lab.iface);
         assert_eq!(datagram.payload.to_vec(), data);
         socket
             .send_from(datagram.payload, datagram.dst, datagram.src)
@@ -434,4 +435,56 @@ fn errors_that_wait_are_bounded() {
     }
     let errors = std::iter::from_fn(|| socket.take_error());
     assert_eq!(errors.count(), 16);
+}
+
+/// Breaks if a datagram leaves in fragments, or may be fragmented by a router, though its socket forbids it (RFC 9000
+/// section 14: "UDP datagrams MUST NOT be fragmented at the IP layer").
+#[test]
+fn fragments_can_be_forbidden() {
+    let lab = Lab::plain();
+    let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+    let has_df = |frame: &[u8]| frame[14 + 6] & 0x40 != 0;
+    socket
+        .send_to(&pattern_bytes(1473)[..], at(PEER, 9))
+        .unwrap();
+    assert_eq!(lab.frames().len(), 2);
+    socket.set_dont_fragment(true);
+    let too_long = socket.send_to(&pattern_bytes(1473)[..], at(PEER, 9));
+    assert_eq!(too_long, Err(SendError::TooBig));
+    socket
+        .send_to(&pattern_bytes(1472)[..], at(PEER, 9))
+        .unwrap();
+    assert!(has_df(&lab.frame()));
+    socket.set_dont_fragment(false);
+    socket.send_to(b"short", at(PEER, 9)).unwrap();
+    assert!(!has_df(&lab.frame()));
+}
+
+/// Breaks if a list of sockets lacks one, or the figures by which an operator sees that a program is slow.
+#[test]
+fn listeners_and_sockets_are_listed() {
+    let lab = Lab::plain();
+    let listener = lab.stack.tcp_listen(at(US, 80), 3).unwrap();
+    let clients = [(); 2].map(|()| lab.stack.tcp_connect(at(US, 0), at(US, 80)).unwrap());
+    lab.poll();
+    let [info] = lab.stack.tcp_listeners()[..] else {
+        panic!("one listener")
+    };
+    assert_eq!((info.local, info.interface), (at(US, 80).into(), None));
+    assert_eq!((info.waiting, info.backlog, info.half_open), (2, 3, 0));
+    let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+    let any = lab.stack.udp_bind_any(lab.iface).unwrap();
+    socket.send_to(b"to itself", at(US, 7)).unwrap();
+    let all = lab.stack.udp_sockets();
+    let all: Vec<_> = (all.iter())
+        .map(|s| (s.local, s.interface, s.queued > 0))
+        .collect();
+    assert_eq!(
+        all,
+        [
+            (any.local_addr(), Some(lab.iface), false),
+            (at(US, 7).into(), None, true)
+        ]
+    );
+    drop((clients, listener));
 }

@@ -1,6 +1,6 @@
-//! Options of a UDP socket: its hops and its traffic class. Those for groups are in [`multicast`](super::multicast).
+//! Options of a UDP socket: its hops, its traffic class, and fragments. Those for groups are in [`multicast`](super::multicast).
 //!
-//! Locks: none. Sources: RFC 1122 section 4.1.4, RFC 3542 sections 6.3 and 6.5.
+//! Locks: none. Sources: RFC 1122 section 4.1.4, RFC 3542 sections 6.3 and 6.5 and 11.2, RFC 8899.
 
 use std::num::NonZeroU8;
 
@@ -46,5 +46,21 @@ impl UdpSocket {
     /// The traffic class that was set.
     pub fn traffic_class(&self) -> u8 {
         self.0.pcb.send.traffic_class()
+    }
+
+    /// Forbids this stack, and over IPv4 also routers, to fragment the datagrams of this socket. A send that does not
+    /// fit the link returns [`SendError::TooBig`](super::SendError::TooBig). Path MTUs that ICMP errors have reported
+    /// are not applied: the program measures the path itself, as QUIC does (RFC 8899, RFC 9000 section 14). Off unless
+    /// set.
+    #[doc(alias = "IP_DONTFRAG")]
+    #[doc(alias = "IPV6_DONTFRAG")]
+    #[doc(alias = "IP_MTU_DISCOVER")]
+    pub fn set_dont_fragment(&self, dont: bool) {
+        self.0.pcb.send.set_dont_fragment(dont);
+    }
+
+    /// Whether fragments are forbidden.
+    pub fn dont_fragment(&self) -> bool {
+        self.0.pcb.send.dont_fragment()
     }
 }

@@ -59,7 +59,7 @@ impl UdpSocket {
         }
         let (stack, pcb) = (&self.0.stack.0, &self.0.pcb);
         stack.enter(|batch| {
-            let whole_max = udp::output::whole_max(batch, &ends).ok_or(SendError::NoRoute)?;
+            let whole_max = udp::output::whole_max(batch, pcb, &ends).ok_or(SendError::NoRoute)?;
             if segment_size > whole_max {
                 return Err(SendError::TooBig);
             }
@@ -93,7 +93,7 @@ impl UdpSocket {
         let sent = stack.enter(|batch| {
             let fits = |most| each <= most && payload.len() <= SEGMENTS_MAX * each;
             let is_train = payload.len() > each && !udp::output::is_for_many(dst.ip());
-            if is_train && udp::output::whole_max(batch, &ends).is_some_and(fits) {
+            if is_train && udp::output::whole_max(batch, pcb, &ends).is_some_and(fits) {
                 return udp::output::run_merged(batch, pcb, payload, &ends, segsz);
             }
             while payload.len() > each {

@@ -226,6 +226,17 @@ impl AcceptQueue {
         drop(old);
     }
 
+    fn info(&self, local: SocketAddr, interface: Option<IfIndex>) -> TcpListenerInfo {
+        let q = self.queue.lock_inside();
+        TcpListenerInfo {
+            local,
+            interface,
+            waiting: q.ready.len(),
+            backlog: self.backlog,
+            half_open: q.syn_queue.len(),
+        }
+    }
+
     /// The user has gone; returns the connections that it did not take.
     pub(crate) fn close(&self, giant: &Giant) -> VecDeque<Arc<Inpcb>> {
         let mut q = self.queue.lock(giant);
@@ -236,6 +247,25 @@ impl AcceptQueue {
         drop(wakers);
         ready
     }
+}
+
+/// A TCP listener of a stack.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct TcpListenerInfo {
+    /// Its address; an unspecified one stands for all addresses.
+    pub local: SocketAddr,
+    /// The interface of its clients; none: all interfaces.
+    pub interface: Option<IfIndex>,
+    /// Connections that wait to be accepted.
+    #[doc(alias = "so_qlen")]
+    pub waiting: usize,
+    /// How many may wait.
+    #[doc(alias = "so_qlimit")]
+    pub backlog: usize,
+    /// Connections whose handshake is under way.
+    #[doc(alias = "so_incqlen")]
+    pub half_open: usize,
 }
 
 /// By address, and by the interface of a listener that takes clients of no other.
@@ -309,6 +339,16 @@ impl Listeners {
         let any = || ours.then(|| at(any_of(addr))).flatten();
         let found = at(addr).or_else(any)?;
         found.of_flow(ends, tables.by_addr.hasher()).map(Arc::clone)
+    }
+
+    /// All listeners.
+    pub(crate) fn list(&self) -> Vec<TcpListenerInfo> {
+        let tables = self.tables.read();
+        let of = |((local, interface), all): (&_, &PortListeners)| {
+            let info = |queue: &Arc<AcceptQueue>| queue.info(*local, *interface);
+            all.queues.iter().map(info).collect::<Vec<_>>()
+        };
+        tables.by_addr.iter().flat_map(of).collect()
     }
 
     /// The interceptor of an interface.

@@ -85,6 +85,7 @@ impl Wake for GiantWaker {
 
 /// The kind of a component (seed 002).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ComponentKind {
     /// An interface's device.
     Device,
@@ -96,6 +97,7 @@ pub enum ComponentKind {
 
 /// One component.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ComponentStats {
     /// Its kind.
     pub kind: ComponentKind,
@@ -132,6 +134,7 @@ impl ComponentStats {
 
 /// The components that run under a stack's Giant.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GiantStats {
     /// The whole stack does.
     #[doc(alias = "debug.mpsafenet")]

@@ -76,6 +76,7 @@ pub(crate) struct IfCounters {
 
 /// The state of an interface, for its users.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct IfStats {
     /// Its name.
     pub name: String,

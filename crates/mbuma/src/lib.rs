@@ -176,8 +176,8 @@ pub use unix::{UnixDatagram, UnixListener, UnixSeqpacket, UnixStream};
 
 // Types of other crates in this crate's signatures, so that a program depends on this crate alone.
 pub use kern::{
-    Clock, Cpu, Cpus, Figure, Giant, MonotonicClock, OneCpu, Random, Taskqueue, Time, Unit,
-    VirtualClock, VirtualCpus, Workers,
+    CalloutId, Clock, Cpu, Cpus, Figure, Giant, MonotonicClock, OneCpu, Random, Taskqueue, Time,
+    Unit, VirtualClock, VirtualCpus, Workers,
 };
 /// Network buffers: the whole crate of [`Chain`](mbuf::Chain), [`Packet`](mbuf::Packet) and
 /// [`MbufPool`](mbuf::MbufPool).
@@ -185,5 +185,5 @@ pub use mbuf as buf;
 /// The types of a handshake's configuration: the whole crate, so that its version fits.
 #[cfg(feature = "tls")]
 pub use rustls;
-pub use uma::ZoneError;
+pub use uma::{Census, ZoneError, ZoneStats};
 pub use wire::MacAddr;

@@ -94,7 +94,7 @@ pub use placement::TaskLoad;
 pub use poller::{Interest, PollEvents, Poller, Readiness};
 pub use ready::{ReadyList, TaskWaker};
 pub use stack_builder::StackBuilder;
-pub use uma::LoopReclaimer;
+pub use uma::{LoopReclaimer, Pace, PressureSource};
 pub use votes::{Phase, Quiescence};
 pub use worker_pool::{ThreadError, WorkerPool, WorkerPoolConfig};
 

@@ -227,11 +227,8 @@ mod tests {
 
     fn connection(port: u16, cwnd: u32) -> (Ends, TcpInfo) {
         let end = |last, port| SocketAddr::from(([10, 0, 2, last], port));
-        let info = TcpInfo {
-            cwnd,
-            rtt: Some(Duration::from_micros(1500)),
-            ..TcpInfo::default()
-        };
+        let mut info = TcpInfo::default();
+        (info.cwnd, info.rtt) = (cwnd, Some(Duration::from_micros(1500)));
         ((end(2, 80), end(100, port)), info)
     }
 

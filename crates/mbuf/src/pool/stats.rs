@@ -43,6 +43,7 @@ impl Live {
 
 /// How often each operation was called, as in the paper's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Calls {
     /// Mbufs alone.
     #[doc(alias = "m_get")]

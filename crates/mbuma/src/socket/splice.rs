@@ -126,6 +126,7 @@ impl<'a> From<&'a TlsStream> for SpliceEndpoint<'a> {
 
 /// The outcome of a splice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SpliceOutcome {
     /// Bytes that were moved to the sink's send buffer.
     pub bytes: u64,

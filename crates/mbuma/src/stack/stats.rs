@@ -55,6 +55,7 @@ impl Stack {
 
 /// A stack's figures, as `netstat -s` and `-m` show them.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct StackStats {
     /// Packets taken in: frames, and datagrams put together from fragments.
     pub received: u64,

@@ -124,6 +124,7 @@ struct Bins {
 
 /// One histogram, as Prometheus has them.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct TcpHistogram {
     /// Its name, unit and meaning.
     pub figure: Figure,

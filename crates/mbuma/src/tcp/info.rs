@@ -31,6 +31,7 @@ impl EcnBytes {
 /// Figures of one connection. Amounts are bytes.
 #[doc(alias = "TCP_INFO")]
 #[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
 pub struct TcpInfo {
     /// Its state.
     pub state: State,

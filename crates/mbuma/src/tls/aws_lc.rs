@@ -8,6 +8,7 @@ use super::{Aead, AeadFailed, NONCE_LEN, TAG_LEN};
 
 /// Which of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum AwsLcSuite {
     /// A key of 16 bytes.
     Aes128Gcm,

@@ -217,7 +217,7 @@ fn splice_of(chain: &Chain, options: SpliceOptions) -> Splice {
 }
 
 fn outcome(splice: &Splice) -> (u64, SpliceEnd) {
-    let SpliceOutcome { bytes, end } = splice.outcome().expect("it has ended");
+    let SpliceOutcome { bytes, end, .. } = splice.outcome().expect("it has ended");
     (bytes, end)
 }
 

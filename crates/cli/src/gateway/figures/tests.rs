@@ -1,11 +1,8 @@
 use std::time::Duration;
 
 use kern::{Figure, Unit};
-use mbuf::{MbufPool, PoolConfig, SizeCounts, SizeHistogram};
-use mbuma::{
-    ComponentKind, ComponentStats, DropReason, GiantStats, IfStats, StackStats, TcpHistogram,
-    TcpStats,
-};
+use mbuf::{SizeCounts, SizeHistogram};
+use mbuma::{ComponentKind, Config, DropReason, Stack, StackStats};
 
 use super::{Counters, Figures, Fixed, Gauges, Share};
 use crate::args::PublishRange;
@@ -19,55 +16,38 @@ fn sizes(packets: usize) -> SizeCounts {
     sizes.get()
 }
 
+/// Those of a stack that has done nothing.
+pub(in super::super) fn fresh_stack() -> StackStats {
+    let stack = Stack::new(Config::from_system()).expect("address space");
+    stack.stats()
+}
+
 /// Figures with something in every part.
 pub(in super::super) fn figures() -> Figures {
-    let pool = MbufPool::new(PoolConfig::default()).expect("address space");
-    let stack = StackStats {
-        received: 12,
-        delivered: 10,
-        dropped: vec![(DropReason::IpBadChecksum, 2)],
-        forwarded: 0,
-        interfaces: vec![IfStats {
-            name: "tap0".to_owned(),
-            mac: wire::MacAddr([2; 6]),
-            mtu: 1500,
-            input: sizes(12),
-            output: sizes(3),
-            merged: 0,
-            addresses_given_up: 0,
-        }],
-        netisr: Vec::new(),
-        loopback: IfStats {
-            name: "lo0".to_owned(),
-            mac: wire::MacAddr::ZERO,
-            mtu: u16::MAX,
-            input: sizes(1),
-            output: sizes(1),
-            merged: 0,
-            addresses_given_up: 0,
-        },
-        tcp: TcpStats::default(),
-        tcp_histograms: vec![TcpHistogram {
-            figure: Figure {
-                name: "connection_rtt",
-                unit: Unit::Seconds,
-                help: "Round trips.",
-            },
-            buckets: vec![(0.001, 1), (0.01, 3)],
-            count: 4,
-            sum: 1.5,
-        }],
-        pool: pool.stats(),
-        giant: GiantStats {
-            over_all: true,
-            components: vec![ComponentStats {
-                kind: ComponentKind::Device,
-                name: "tap0".to_owned(),
-                mp_safe: true,
-                entered: 0,
-            }],
-        },
+    let mut stack = fresh_stack();
+    (stack.received, stack.delivered) = (12, 10);
+    stack.dropped = vec![(DropReason::IpBadChecksum, 2)];
+    let mut tap = stack.loopback.clone();
+    (tap.name, tap.mac, tap.mtu) = ("tap0".to_owned(), wire::MacAddr([2; 6]), 1500);
+    (tap.input, tap.output) = (sizes(12), sizes(3));
+    stack.interfaces = vec![tap];
+    (stack.loopback.input, stack.loopback.output) = (sizes(1), sizes(1));
+    let figure = Figure {
+        name: "connection_rtt",
+        unit: Unit::Seconds,
+        help: "Round trips.",
     };
+    stack.tcp_histograms.truncate(1);
+    for rtt in &mut stack.tcp_histograms {
+        (rtt.figure, rtt.buckets) = (figure, vec![(0.001, 1), (0.01, 3)]);
+        (rtt.count, rtt.sum) = (4, 1.5);
+    }
+    stack.giant.over_all = true;
+    stack.giant.components.truncate(1);
+    for device in &mut stack.giant.components {
+        (device.kind, device.name) = (ComponentKind::Device, "tap0".to_owned());
+        device.mp_safe = true;
+    }
     let range: PublishRange = "8080:10.0.2.101:80".parse().expect("two ports");
     let fixed = Fixed {
         published: vec![PortSpec {

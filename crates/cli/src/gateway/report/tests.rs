@@ -1,42 +1,17 @@
 //! Tests of the reports about figures.
 
-use mbuf::{MbufPool, Packet, PoolConfig, SizeHistogram};
-use mbuma::{DropReason, GiantStats, IfStats};
+use mbuf::{MbufPool, Packet, PoolConfig};
+use mbuma::DropReason;
 
-use super::super::figures::tests::figures;
+use super::super::figures::tests::{figures, fresh_stack};
 use super::*;
 
 fn stack() -> StackStats {
-    let pool = MbufPool::new(PoolConfig::default()).expect("address space");
-    let tcp = TcpStats {
-        connections: 2,
-        segments_in: 31,
-        ..TcpStats::default()
-    };
-    StackStats {
-        received: 12,
-        delivered: 10,
-        forwarded: 0,
-        dropped: vec![(DropReason::IpBadChecksum, 2)],
-        interfaces: Vec::new(),
-        netisr: Vec::new(),
-        loopback: IfStats {
-            name: "lo0".to_owned(),
-            mac: wire::MacAddr::ZERO,
-            mtu: u16::MAX,
-            input: SizeHistogram::default().get(),
-            output: SizeHistogram::default().get(),
-            merged: 0,
-            addresses_given_up: 0,
-        },
-        giant: GiantStats {
-            over_all: false,
-            components: Vec::new(),
-        },
-        tcp,
-        tcp_histograms: Vec::new(),
-        pool: pool.stats(),
-    }
+    let mut stack = fresh_stack();
+    (stack.received, stack.delivered) = (12, 10);
+    stack.dropped = vec![(DropReason::IpBadChecksum, 2)];
+    (stack.tcp.connections, stack.tcp.segments_in) = (2, 31);
+    stack
 }
 
 #[test]

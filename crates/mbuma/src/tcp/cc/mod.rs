@@ -148,6 +148,7 @@ pub struct RateSample {
 
 /// Why a window must shrink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Why {
     /// Segments were lost.
     Loss,

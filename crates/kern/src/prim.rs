@@ -35,8 +35,8 @@ mod real {
             std::thread::sleep(time);
         }
 
-        /// As [`sleep`], for a caller that may hold locks: an allocation that waits for threads which carry free items, a
-        /// bounded number of short times.
+        /// As [`sleep`], for a caller that may hold locks: an allocation that waits for threads which carry free
+        /// items, a bounded number of short times.
         pub fn nap(time: core::time::Duration) {
             std::thread::sleep(time);
         }

@@ -1,4 +1,5 @@
-//! Options of a UDP socket: its hops, its traffic class, and fragments. Those for groups are in [`multicast`](super::multicast).
+//! Options of a UDP socket: its hops, its traffic class, and fragments. Those for groups are in
+//! [`multicast`](super::multicast).
 //!
 //! Locks: none. Sources: RFC 1122 section 4.1.4, RFC 3542 sections 6.3 and 6.5 and 11.2, RFC 8899.
 

@@ -66,9 +66,14 @@ pub(super) fn with_guest() -> (Shared, TestGuest) {
 impl TestGuest {
     /// The guest sends a packet, which the stack takes in.
     pub(super) fn say(&self, dst: Ipv4Addr, protocol: IpProto, payload: &[u8]) {
+        self.say_from(Addressing::DEFAULT.guest, dst, protocol, payload);
+    }
+
+    /// The same by another of its addresses.
+    pub(super) fn say_from(&self, src: Ipv4Addr, dst: Ipv4Addr, protocol: IpProto, payload: &[u8]) {
         let fields = Ipv4Fields {
             payload_len: payload.len() as u16,
-            src: Addressing::DEFAULT.guest,
+            src,
             dst,
             protocol,
             ..Ipv4Fields::default()

@@ -3,6 +3,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
 use mbuma::socket::Datagram;
+use wire::IpProto;
 
 use super::super::flow::{Flow, FlowEnds, Outlet};
 use super::super::question::{self, ANSWER_WAIT, Question};
@@ -68,6 +69,30 @@ fn the_timer_of_a_question_is_that_of_its_answer() {
     let (at, _) = flow.timer.expect("a timer");
     assert!(at >= before + ANSWER_WAIT && at <= shared.now() + ANSWER_WAIT);
     assert_eq!(shared.context.timers(), 1, "the earlier one is cancelled");
+}
+
+#[test]
+fn a_flood_of_one_guest_leaves_room_for_another() {
+    // Breaks when the datagrams of all guests of a network wait in one queue, which one of them fills.
+    for shares in [false, true] {
+        let (shared, guest) = test_gateway::with_guest();
+        let socket = shared.stack.udp_bind_any(guest.index);
+        let mut flows = GuestFlows::new(&shared, socket.expect("the only one"));
+        if shares {
+            flows.share_by_guest();
+        }
+        let gateway = Addressing::DEFAULT.gateway;
+        let quiet = Ipv4Addr::new(10, 0, 2, 101);
+        // From port 1000 to port 9, without a checksum.
+        let mut datagram = vec![3, 0xe8, 0, 9, 4, 0, 0, 0];
+        datagram.resize(0x400, 7);
+        (0..2000).for_each(|_| guest.say(gateway, IpProto::UDP, &datagram));
+        guest.say_from(quiet, gateway, IpProto::UDP, &datagram);
+        let taken = std::iter::from_fn(|| flows.socket.recv().ok());
+        let senders: Vec<_> = taken.map(|datagram| datagram.src.ip()).collect();
+        assert!(senders.len() < 2000);
+        assert_eq!(senders.contains(&quiet.into()), shares);
+    }
 }
 
 /// A datagram that was received.

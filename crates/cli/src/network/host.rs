@@ -25,7 +25,7 @@ use std::time::Duration;
 use mbuma::runtime::{Interest, PollEvents, Poller};
 
 use super::addresses::{self, GUESTS_MAX};
-use super::message::{GuestView, NetworkMessage, NetworkView};
+use super::message::{self, GuestView, NetworkMessage, NetworkView, VERSION};
 use super::place::{NetworkName, NetworkPlace};
 use super::shared_options;
 use crate::accept;
@@ -249,11 +249,17 @@ impl NetworkHost {
     ) -> Option<HostAnswer> {
         let fd = fds.into_iter().next();
         Some(HostAnswer::Now(match message {
-            NetworkMessage::Join { pid, name, options } => {
-                match self.join(number, pid, name, options) {
-                    Ok(joined) => joined,
-                    Err(why) => NetworkMessage::Refused(why),
-                }
+            NetworkMessage::Join {
+                pid,
+                name,
+                options,
+                version,
+            } => {
+                let joined = match message::other_version(VERSION, &version) {
+                    Some(why) => Err(why),
+                    None => self.join(number, pid, name, options),
+                };
+                joined.unwrap_or_else(NetworkMessage::Refused)
             }
             NetworkMessage::Publish(publish) => {
                 let Connected { id, guest, .. } = self.connections.get(&number)?;
@@ -327,6 +333,7 @@ impl NetworkHost {
             prefix6: network6.map(|v6| v6.prefix()),
             number: behind,
             mtu,
+            version: VERSION.to_owned(),
         })
     }
 

@@ -58,6 +58,8 @@ impl From<&Share> for Load {
 /// Every figure at one moment.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Figures {
+    /// Of this mbuma: after an upgrade, those that run may be older.
+    pub(super) version: &'static str,
     pub(super) guest: GuestEnd,
     pub(super) mtu: u16,
     pub(super) offloads: Offloads,
@@ -173,6 +175,7 @@ impl Figures {
             guest: fixed.guest.clone(),
             mtu: fixed.mtu,
             offloads: fixed.offloads,
+            version: env!("CARGO_PKG_VERSION"),
             uptime_s: uptime.as_secs_f64(),
             counters,
             gauges,

@@ -22,6 +22,13 @@ impl Figures {
                 .for_each(|sample| head(&mut out, sample));
             series.iter().for_each(|sample| line(&mut out, sample));
         }
+        let version = self.version;
+        // Writing to a string cannot fail.
+        let _ = write!(
+            out,
+            "# HELP mbuma_build_info The version, as a label.\n# TYPE mbuma_build_info gauge\n\
+             mbuma_build_info{{version=\"{version}\"}} 1\n"
+        );
         let histograms = self.tcp_histograms.iter();
         histograms.for_each(|one| histogram(&mut out, one));
         out

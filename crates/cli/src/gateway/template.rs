@@ -74,6 +74,7 @@ impl<'a> Filler<'a> {
             "isolation" => figures.isolation.to_string(),
             "mtu" => figures.mtu.to_string(),
             "pid" => instances::own_pid().to_string(),
+            "version" => figures.version.to_owned(),
             "checks" => checks().to_owned(),
             "packets_dropped" => figures
                 .drops

@@ -26,6 +26,11 @@ fn prometheus_can_read_it() {
         }
     }
     for line in [
+        concat!(
+            "mbuma_build_info{version=\"",
+            env!("CARGO_PKG_VERSION"),
+            "\"} 1"
+        ),
         "mbuma_connections_total{by=\"guest\"} 7",
         "mbuma_drops_total{reason=\"ip_bad_checksum\"} 2",
         "mbuma_tcp_payload_bytes_total{direction=\"up\"} 1500000",

@@ -56,6 +56,8 @@ pub enum StackFault {
     /// Connections begin from the stable address though there is a temporary one: `ifnet/host6.rs`,
     /// `prefers_temporary`.
     StableSource,
+    /// A splice's turn says that none is scheduled after its look: `socket/splice/link.rs`, `turn`.
+    ClearsMarkLate,
     /// A multicast router's query is not answered: `ifnet/group_reports.rs`, `queried`.
     UnansweredQuery,
     /// The list of an interface's groups is made before the lock under which it is applied: `ifnet/group_reports.rs`,

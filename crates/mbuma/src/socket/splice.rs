@@ -47,6 +47,9 @@ use crate::park::{Wait, retry};
 use crate::tls::TlsError;
 
 mod link;
+#[cfg(all(test, shuttle))]
+#[path = "../models/splice.rs"]
+mod models;
 mod relay;
 pub(crate) mod side;
 mod tcp_side;

@@ -12,6 +12,7 @@ use kern::{LockClass, Time, order};
 use super::side::{SpliceNews, SpliceSide, Taken};
 use super::{SpliceEnd, SpliceError, SpliceOptions, SpliceOutcome};
 use crate::batch::Batch;
+use crate::faults::{StackFault, planted};
 use crate::state::SHARED_TIMERS_CPU;
 use crate::tcp::spliced::{IdleKey, SpliceTurn};
 use crate::waiters::{WaiterSet, Wakes, Want};
@@ -45,6 +46,9 @@ pub(super) struct Link {
 
 #[derive(Debug)]
 struct SpliceState {
+    /// Both places are taken. A turn that comes before does nothing: if it ended the splice, nothing would leave the
+    /// place that is taken after it.
+    begun: bool,
     moved: u64,
     /// The time of the last move; in a relay also of the last known move of the other direction.
     moved_at: Time,
@@ -112,6 +116,7 @@ impl Link {
         relayed: Option<Arc<AtomicU64>>,
     ) -> Self {
         let state = SpliceState {
+            begun: false,
             moved: 0,
             relayed: 0,
             moved_at: to.stack().clock.now(),
@@ -135,10 +140,13 @@ impl Link {
     /// The first turn, and the first check of the idle time.
     fn begin(self: &Arc<Self>) {
         self.to.stack().enter(|batch| {
+            let mut state = self.state.lock();
+            state.begun = true;
             if let Some(idle) = self.options.idle {
-                self.watch(&mut self.state.lock(), batch.now + idle);
+                self.watch(&mut state, batch.now + idle);
                 batch.wake_for_timer(SHARED_TIMERS_CPU);
             }
+            drop(state);
             Arc::clone(self).queue(batch);
         });
     }
@@ -182,17 +190,23 @@ impl Link {
 
     /// One turn: in a batch, if both sides are in its stack, or without one.
     fn turn(self: &Arc<Self>, mut batch: Option<&mut Batch<'_>>) {
-        self.queued.store(false, Ordering::SeqCst);
+        if !planted(StackFault::ClearsMarkLate) {
+            self.queued.store(false, Ordering::SeqCst);
+        }
         let now = batch.as_ref().map(|batch| batch.now);
         let now = now.unwrap_or_else(|| self.to.stack().clock.now());
         let mut after = AfterTurn::default();
         let mut state = self.state.lock();
-        if state.end.is_none()
+        if state.begun
+            && state.end.is_none()
             && let Some(end) = self.advance(&mut state, now, &mut after)
         {
             self.end(&mut state, end, &mut after);
         }
         drop(state);
+        if planted(StackFault::ClearsMarkLate) {
+            self.queued.store(false, Ordering::SeqCst);
+        }
         if after.again {
             enter(&*self.to, batch.as_deref_mut(), |batch| {
                 Arc::clone(self).queue(batch);

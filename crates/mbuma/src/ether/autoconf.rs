@@ -30,7 +30,6 @@ pub(crate) fn begin(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addrs: &[Cidr<Ipv6A
         // The reports of its groups go before its probes.
         run(batch, ifp, actions);
         groups::changed(batch, ifp);
-        batch.wake_for_timer(SHARED_TIMERS_CPU);
     }
 }
 

@@ -85,3 +85,30 @@ impl Drop for Reclaim {
         }
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::runtime::test_worker_set::worker_set;
+
+    #[test]
+    fn the_ticks_end_until_the_stacks_are_used_again() {
+        // Breaks when an idle program is woken for ticks for ever, or when none follow a later use.
+        let worker_set = worker_set(1);
+        let mut reclaim = Reclaim::new(&worker_set.sleeper(0));
+        let mut now = Time::from_secs(1);
+        for use_number in 0..2 {
+            worker_set.note_use();
+            let _: Option<bool> = reclaim.round(&worker_set, now);
+            let mut ticks = 0;
+            while let Some(at) = reclaim.deadline() {
+                (now, ticks) = (now.max(at), ticks + 1);
+                let _: Option<bool> = reclaim.round(&worker_set, now);
+                assert!(ticks < 1000, "use {use_number}");
+            }
+            assert!(ticks > 0, "use {use_number}");
+            assert_eq!(reclaim.round(&worker_set, now), None);
+            assert_eq!(reclaim.deadline(), None, "it is not used");
+        }
+    }
+}

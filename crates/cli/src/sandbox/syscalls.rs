@@ -237,7 +237,7 @@ fn checked(uses: &Uses<'_>) -> Result<Vec<(c_long, Vec<SeccompRule>)>, BackendEr
         ),
         // For process_madvise, which gives back memory of this process.
         (libc::SYS_pidfd_open, vec![rule(vec![is(0, own)?])?]),
-        // abort(3).
+        // abort(3), and raise(3) in `bus_error`.
         (libc::SYS_tgkill, vec![rule(vec![is(0, own)?])?]),
     ])
 }

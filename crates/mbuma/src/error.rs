@@ -90,10 +90,15 @@ impl From<SocketError> for Errno {
     }
 }
 
-/// An error with the errno that the kernel's sockets use for it, because programs compare it.
+/// An error with the errno that the kernel's sockets use for it, because programs compare it. Those that a kernel's
+/// socket can't have keep their text.
 impl From<SocketError> for io::Error {
     fn from(e: SocketError) -> Self {
-        Errno::from(e).into()
+        match e {
+            SocketError::NotAnAddress => Self::new(io::ErrorKind::InvalidInput, e),
+            SocketError::NotDriven => Self::new(io::ErrorKind::NetworkDown, e),
+            e => Errno::from(e).into(),
+        }
     }
 }
 

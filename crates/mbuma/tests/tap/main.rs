@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use mbuf::{Chain, Live, Mbufq};
 use mbuma::device::tap::{Offloads, Tap, TapOptions};
 use mbuma::device::{Budget, Capabilities, Device};
-use mbuma::{Config, IfAddr, IfConfig, IfIndex, SocketError, Stack};
+use mbuma::{Config, IfConfig, IfIndex, SocketError, Stack};
 use namespace::{US, US6, in_namespace, make_taps, skipped};
 
 mod differential;
@@ -39,11 +39,7 @@ impl Driven {
         let stack = Stack::new(config).unwrap();
         let tap = Tap::from_fd(make_taps(options, 1).remove(0), options, stack.pool());
         let device = wrap(tap);
-        let addrs = vec![IfAddr::new(US, 24)];
-        let config = IfConfig {
-            addrs,
-            ..IfConfig::new("tap0").with_addr(US6, 64)
-        };
+        let config = IfConfig::new("tap0").with_addr(US, 24).with_addr(US6, 64);
         let index = stack.attach(device, config).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let thread = thread::spawn({

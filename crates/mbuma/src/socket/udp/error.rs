@@ -39,7 +39,7 @@ impl From<BindError> for io::Error {
         let errno = match e {
             BindError::AddrInUse | BindError::NoFreePort => Errno::ADDRINUSE,
             BindError::AddrNotAvailable => Errno::ADDRNOTAVAIL,
-            BindError::NotAnAddress => Errno::INVAL,
+            BindError::NotAnAddress => return Self::new(io::ErrorKind::InvalidInput, e),
             BindError::NoInterface => Errno::NODEV,
             BindError::NoRoute => Errno::NETUNREACH,
         };

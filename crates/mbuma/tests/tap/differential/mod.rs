@@ -16,7 +16,7 @@ use kern::{Clock, Random, Time, VirtualClock};
 use mbuf::{Live, MbufPool, Mbufq, Packet, PoolConfig};
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities, Device};
-use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack};
+use mbuma::{Config, IfConfig, IfIndex, Stack};
 
 use crate::PLAIN;
 use crate::namespace::{in_namespace, ip, make_taps, skipped};
@@ -96,8 +96,9 @@ impl Ours {
         let (ours, peer) = Pipe::pair(Capabilities::plain(1500));
         let config = IfConfig {
             mac: Some(wire::MacAddr(KERNEL_MAC)),
-            addrs: vec![IfAddr::new(frames::KERNEL, 24)],
-            ..IfConfig::new("pipe0").with_addr(std::net::Ipv6Addr::from(frames::KERNEL6), 64)
+            ..IfConfig::new("pipe0")
+                .with_addr(std::net::Ipv4Addr::from(frames::KERNEL), 24)
+                .with_addr(std::net::Ipv6Addr::from(frames::KERNEL6), 64)
         };
         let interface = stack.attach(Arc::new(ours), config).unwrap();
         Self {

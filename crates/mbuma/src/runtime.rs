@@ -117,8 +117,9 @@ mod worker_pool;
 mod worker_set;
 
 /// N threads that drive stacks; [`runtime`](self) has an example. Dropping the runtime ends and joins them. After
-/// that, a blocking call of a socket whose stack it drove waits for nothing, and returns
-/// [`NotDriven`](crate::SocketError::NotDriven).
+/// that, a blocking call of a socket whose stack it drove waits for nothing, not even for the stack itself, and returns
+/// [`NotDriven`](crate::SocketError::NotDriven). Calls that wait already, and futures, are not woken: a program ends
+/// its threads before it drops the runtime.
 pub struct Runtime {
     pool: WorkerPool,
     threads: Vec<JoinHandle<()>>,

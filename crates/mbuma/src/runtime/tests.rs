@@ -354,6 +354,13 @@ fn no_call_waits_for_a_stack_whose_runtime_has_ended() {
     assert_eq!(client.recv_blocking(&mut [0; 1], None).err(), gone);
     drop(listener.accept());
     assert_eq!(listener.accept_blocking(Some(PATIENCE)).err(), gone);
+    // A server's loop that goes on after an error must not spin.
+    let results: Vec<_> = listener
+        .incoming()
+        .take(3)
+        .map(|one| one.is_err())
+        .collect();
+    assert_eq!(results, [true]);
     let nothing = socket.recv_blocking(None).err();
     assert_eq!(nothing, Some(crate::socket::RecvError::NotDriven));
 }

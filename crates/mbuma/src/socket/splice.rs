@@ -144,7 +144,8 @@ pub enum SpliceError {
     /// The source is already the source of a splice, or the sink is already the sink of one.
     #[error("the connection is spliced in this direction already")]
     Busy,
-    /// Data that the source receives would come back to it, and circulate for ever.
+    /// Data that the source receives would come back to it through splices of its stack, and circulate for ever. A loop
+    /// that leads through another stack is not seen.
     #[error("the splice would close a loop")]
     Loop,
     /// The connections belong to two stacks, and one of these runs under Giant.

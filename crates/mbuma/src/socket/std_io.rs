@@ -117,15 +117,16 @@ impl Drop for TcpWriteHalf {
     }
 }
 
-/// Waits for one connection after the other. It never ends.
+/// Waits for one connection after the other. It ends after an error, because those of accepting are permanent: the
+/// runtime or the listener's interface is gone.
 #[derive(Debug)]
-pub struct AcceptIter<'a>(&'a TcpListener);
+pub struct AcceptIter<'a>(Option<&'a TcpListener>);
 
 impl TcpListener {
     /// An iterator of established connections, which waits for each.
     #[doc(alias = "accept")]
     pub fn incoming(&self) -> AcceptIter<'_> {
-        AcceptIter(self)
+        AcceptIter(Some(self))
     }
 }
 
@@ -133,6 +134,10 @@ impl Iterator for AcceptIter<'_> {
     type Item = io::Result<TcpStream>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        Some(self.0.accept_blocking(None).map_err(io::Error::from))
+        let accepted = self.0?.accept_blocking(None);
+        if accepted.is_err() {
+            self.0 = None;
+        }
+        Some(accepted.map_err(io::Error::from))
     }
 }

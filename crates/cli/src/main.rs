@@ -58,6 +58,7 @@ use kern::Random;
 
 /// Exits with COMMAND's own status, or with one of [`errors`]'s after a text with advice.
 fn main() -> ExitCode {
+    abort_on_panic();
     let args = match Args::try_parse_from(args::words(std::env::args_os())) {
         Ok(args) => args,
         Err(answer) => return tell(&answer),
@@ -94,6 +95,16 @@ fn main() -> ExitCode {
             .and_then(|()| vm::run(&args)),
     };
     ExitCode::from(outcome.unwrap_or_else(fail))
+}
+
+/// A thread that breaks an invariant must not go on with half a state. The workspace's release profile says the same,
+/// but a package has no profile (`cargo install`).
+fn abort_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        report(info);
+        std::process::abort();
+    }));
 }
 
 fn fail(error: Error) -> u8 {

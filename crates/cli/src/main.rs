@@ -98,7 +98,7 @@ fn main() -> ExitCode {
 }
 
 /// A thread that breaks an invariant must not go on with half a state. The workspace's release profile says the same,
-/// but a package has no profile (`cargo install`).
+/// but a package (`cargo install`) and a debug build do not have it.
 fn abort_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

@@ -8,6 +8,7 @@ use std::net::Shutdown;
 use std::sync::Arc;
 
 use super::{TcpListener, TcpStream, TlsStream};
+use crate::error::SocketError;
 
 /// `Read` and `Write` of a connection, and of a reference to one.
 macro_rules! std_stream {
@@ -117,8 +118,8 @@ impl Drop for TcpWriteHalf {
     }
 }
 
-/// Waits for one connection after the other. It ends after an error, because those of accepting are permanent: the
-/// runtime or the listener's interface is gone.
+/// Waits for one connection after the other. It ends after an error that is permanent: the runtime or the listener's
+/// interface is gone.
 #[derive(Debug)]
 pub struct AcceptIter<'a>(Option<&'a TcpListener>);
 
@@ -135,7 +136,11 @@ impl Iterator for AcceptIter<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let accepted = self.0?.accept_blocking(None);
-        if accepted.is_err() {
+        let (undriven, cut_off) = (SocketError::NotDriven, SocketError::AddrNotAvailable);
+        if accepted
+            .as_ref()
+            .is_err_and(|e| [undriven, cut_off].contains(e))
+        {
             self.0 = None;
         }
         Some(accepted.map_err(io::Error::from))

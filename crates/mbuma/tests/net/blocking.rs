@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::net::*;
-use mbuma::SocketError;
+use mbuma::{SocketError, TcpSocketOptions};
 
 const HUNG: Option<Duration> = Some(Duration::from_secs(60));
 const SHORT: Option<Duration> = Some(Duration::from_millis(2));
@@ -104,6 +104,19 @@ fn the_shape_of_std() {
         (&client).read_to_end(&mut got).unwrap();
         assert!(got == data);
     });
+}
+
+/// Breaks if the loop of a server ends because no client came within the listener's own timeout.
+#[test]
+fn accepting_goes_on_after_a_timeout() {
+    let lab = Lab::plain();
+    let listener = lab.stack.tcp_listen(at(US, 80), 4).unwrap();
+    listener.set_options(&TcpSocketOptions {
+        recv_timeout: Some(Duration::from_millis(1)),
+        ..TcpSocketOptions::default()
+    });
+    let results = listener.incoming().take(2);
+    assert_eq!(results.filter(|one| one.is_err()).count(), 2);
 }
 
 /// Breaks if a client does not learn that no socket listens.

@@ -70,7 +70,7 @@ impl From<RecvError> for io::Error {
         let errno = match e {
             RecvError::WouldBlock => Errno::AGAIN,
             RecvError::TimedOut => Errno::TIMEDOUT,
-            RecvError::NotDriven => Errno::NETDOWN,
+            RecvError::NotDriven => return Self::new(io::ErrorKind::NetworkDown, e),
             RecvError::Icmp(e) => match e.kind {
                 IcmpError::Port => Errno::CONNREFUSED,
                 IcmpError::Net => Errno::NETUNREACH,

@@ -157,7 +157,7 @@ impl TcpStream {
         room(&self.pcb.lock(self.stack.giant())).unwrap_or(0)
     }
 
-    /// Bytes delivered to the peer so far, as [`TcpInfo::delivered`](crate::TcpInfo::delivered).
+    /// Bytes delivered to the peer so far, as [`TcpInfo::delivered`](crate::socket::TcpInfo::delivered).
     pub fn delivered(&self) -> u64 {
         self.pcb.lock(self.stack.giant()).send.rate.delivered()
     }

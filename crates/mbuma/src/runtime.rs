@@ -117,9 +117,9 @@ mod worker_pool;
 mod worker_set;
 
 /// N threads that drive stacks; [`runtime`](self) has an example. Dropping the runtime ends and joins them. After
-/// that, a blocking call of a socket whose stack it drove waits for nothing, not even for the stack itself, and returns
-/// [`NotDriven`](crate::SocketError::NotDriven). Calls that wait already, and futures, are not woken: a program ends
-/// its threads before it drops the runtime.
+/// that, the blocking calls of sockets whose stack it drove wait for nothing, also those that waited before, and return
+/// [`NotDriven`](crate::SocketError::NotDriven); futures and waits for a splice go on. A program that goes on to drive
+/// a stack itself takes it out by [`remove`](Self::remove) first.
 pub struct Runtime {
     pool: WorkerPool,
     threads: Vec<JoinHandle<()>>,
@@ -307,7 +307,8 @@ impl Runtime {
         let me = std::thread::current().id();
         let others = self.threads.drain(..).filter(|t| t.thread().id() != me);
         let ended: Vec<_> = others.map(JoinHandle::join).collect();
-        self.pool.release();
+        let released = self.worker_set().release();
+        released.stacks.iter().for_each(|stack| stack.0.abandon());
         let panic = ended.into_iter().find_map(Result::err);
         if let (Some(panic), false) = (panic, std::thread::panicking()) {
             std::panic::resume_unwind(panic);

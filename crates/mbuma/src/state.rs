@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 
@@ -77,6 +77,8 @@ pub(crate) struct StackState {
     random: Mutex<Random>,
     /// The threads that drive it, if a runtime made it.
     pub(crate) driver: OnceLock<Weak<dyn Driver>>,
+    /// Its driver has ended.
+    pub(crate) abandoned: AtomicBool,
 }
 
 // No code of the program (devices, wakers) runs while a lock of the stack is held, so its panics leave the state whole:
@@ -127,6 +129,7 @@ impl StackState {
             random: Mutex::new(&RANDOM, random),
             components: Components::new(),
             driver: OnceLock::new(),
+            abandoned: AtomicBool::new(false),
             config,
         })
     }

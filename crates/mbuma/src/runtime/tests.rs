@@ -12,6 +12,7 @@ use mbuf::{Live, MBUFS_RESERVED, MSIZE};
 
 use super::{Runtime, RuntimeConfig};
 use crate::device::epair::{EpairConfig, EpairEnd, Input};
+use crate::socket::RecvError;
 use crate::{Config, IfConfig, Stack, TcpStream};
 
 /// Longer than any step takes that does not hang.
@@ -341,6 +342,34 @@ fn a_stack_that_is_added_takes_interfaces() {
 }
 
 #[test]
+fn calls_that_wait_when_their_runtime_ends_return() {
+    // Breaks when a program can't join the thread that accepts after it has dropped its runtime.
+    let runtime = Runtime::with_workers(1).expect("threads");
+    let stack = runtime.stack().build().expect("address space");
+    let listener = stack.tcp_listen("127.0.0.1:80", 8).expect("free");
+    let client = stack.tcp_connect_blocking("127.0.0.1:80", None);
+    let (client, _server) = (client.expect("it listens"), listener.accept());
+    let socket = stack.udp_bind("127.0.0.1:53").expect("free");
+    let (says, said) = mpsc::channel();
+    let gone = Some(crate::SocketError::NotDriven);
+    let calls: [Box<dyn FnOnce() -> bool + Send>; 3] = [
+        Box::new(move || listener.accept_blocking(None).err() == gone),
+        Box::new(move || client.recv_blocking(&mut [0; 1], None).err() == gone),
+        Box::new(move || socket.recv_blocking(None).err() == Some(RecvError::NotDriven)),
+    ];
+    let threads = calls.map(|call| {
+        let says = says.clone();
+        thread::spawn(move || says.send(call()))
+    });
+    // They may sleep by then, or call afterwards: both must return.
+    thread::sleep(Duration::from_millis(2));
+    drop(runtime);
+    for _ in &threads {
+        assert_eq!(said.recv_timeout(PATIENCE), Ok(true));
+    }
+}
+
+#[test]
 fn no_call_waits_for_a_stack_whose_runtime_has_ended() {
     // Breaks when a program that kept a stack and dropped its runtime sleeps for ever, without a word.
     let runtime = Runtime::with_workers(1).expect("threads");
@@ -362,5 +391,5 @@ fn no_call_waits_for_a_stack_whose_runtime_has_ended() {
         .collect();
     assert_eq!(results, [true]);
     let nothing = socket.recv_blocking(None).err();
-    assert_eq!(nothing, Some(crate::socket::RecvError::NotDriven));
+    assert_eq!(nothing, Some(RecvError::NotDriven));
 }

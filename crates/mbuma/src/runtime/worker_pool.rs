@@ -295,7 +295,7 @@ impl WorkerPool {
 
     /// Releases the stacks and their devices.
     pub fn release(&self) {
-        self.worker_set.release();
+        drop(self.worker_set.release());
     }
 }
 

@@ -313,12 +313,14 @@ impl WorkerSet {
     }
 
     /// Removes the stacks' wakers: the workers have ended.
-    pub(super) fn release(&self) {
+    /// Returns the stacks that it drove.
+    pub(super) fn release(&self) -> Arc<StackList> {
         let stacks = std::mem::take(&mut self.stack_list.lock().stack_list);
         for stack in &stacks.stacks {
             (0..self.len()).for_each(|cpu| stack.set_cpu_waker(cpu, None));
         }
         self.members.iter().for_each(|member| member.ready.close());
+        stacks
     }
 }
 

@@ -155,6 +155,11 @@ impl<M: Ancillary> RecvSide<M> {
         self.inner.lock(giant).buf.set_hiwat(bytes);
     }
 
+    /// The wakers of the readers, to be called without a lock.
+    pub(crate) fn wake(&self) -> Wakes {
+        self.inner.lock_inside().readers.take(Want::Read)
+    }
+
     /// The bytes that are charged.
     pub(crate) fn queued(&self) -> usize {
         let (free, all) = self.inner.lock_inside().buf.space();

@@ -47,17 +47,14 @@ pub(super) fn blocking<T, E: NotReady>(
     mut attempt: impl FnMut(Option<WaitBy<'_>>) -> Result<T, E>,
 ) -> Result<T, E> {
     let is_abandoned = || stack.is_some_and(StackState::is_abandoned);
-    let timeout = || match is_abandoned() {
-        true => Some(Duration::ZERO),
-        false => timeout(),
-    };
     let result = retry_within(timeout, |waker| {
-        until_ready(attempt(waker.map(WaitBy::Once)))
+        match until_ready(attempt(waker.map(WaitBy::Once))) {
+            // Asked after the attempt has left its waker: see `StackState::abandon`.
+            Poll::Pending if is_abandoned() => Poll::Ready(Err(SocketError::NotDriven.into())),
+            other => other,
+        }
     });
-    result.unwrap_or_else(|| match is_abandoned() {
-        true => Err(SocketError::NotDriven.into()),
-        false => Err(SocketError::TimedOut.into()),
-    })
+    result.unwrap_or(Err(SocketError::TimedOut.into()))
 }
 
 /// Tries once for the task that polls.

@@ -196,18 +196,18 @@ impl UdpSocket {
     #[doc(alias = "recvfrom")]
     pub fn recv_blocking(&self, timeout: Option<Duration>) -> Result<Datagram, RecvError> {
         let stack = &self.0.stack.0;
-        let timeout = || match stack.is_abandoned() {
-            true => Some(Duration::ZERO),
-            false => timeout,
-        };
-        let received = retry_within(timeout, |waiter| {
-            let waiting = waiter.map(WaitBy::Once);
-            ready(self.take(waiting, waiting))
-        });
-        received.unwrap_or_else(|| match stack.is_abandoned() {
-            true => Err(RecvError::NotDriven),
-            false => Err(RecvError::TimedOut),
-        })
+        let received = retry_within(
+            || timeout,
+            |waiter| {
+                let waiting = waiter.map(WaitBy::Once);
+                match ready(self.take(waiting, waiting)) {
+                    // Asked after the attempt has left its waker: see `StackState::abandon`.
+                    Poll::Pending if stack.is_abandoned() => Poll::Ready(Err(RecvError::NotDriven)),
+                    other => other,
+                }
+            },
+        );
+        received.unwrap_or(Err(RecvError::TimedOut))
     }
 
     /// The oldest datagram, for one task: if several poll, the one that polled last is woken.

@@ -2,11 +2,13 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use crate::ifnet::IfIndex;
 use crate::stack::{RxQueue, Stack};
 use crate::state::StackState;
+use crate::tcp::visit;
 
 /// Threads that take in the frames of a stack's devices.
 pub(crate) trait Driver: Send + Sync {
@@ -34,9 +36,18 @@ impl Stack {
 }
 
 impl StackState {
+    /// Its driver has ended: wakes the calls that wait for what it did. They see the mark, which is set before each
+    /// lock is taken under which a call registers.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+        self.enter(|batch| {
+            visit::wake_users(batch);
+            self.udp.table.wake_users(batch);
+        });
+    }
+
     /// Whether its driver has ended: then nothing happens that a call could wait for.
     pub(crate) fn is_abandoned(&self) -> bool {
-        let driver = self.driver.get();
-        driver.is_some_and(|driver| driver.strong_count() == 0)
+        self.abandoned.load(Ordering::Acquire)
     }
 }

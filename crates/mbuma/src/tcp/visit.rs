@@ -132,6 +132,17 @@ pub(super) fn end_quiet(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard
     }
 }
 
+/// Wakes all users of connections, listeners and interceptors.
+pub(crate) fn wake_users(batch: &mut Batch<'_>) {
+    let tcp = &batch.stack.tcp;
+    for pcb in tcp.table.all() {
+        let mut t = begin(&pcb);
+        t.notify();
+        end(batch, &pcb, t);
+    }
+    tcp.listeners.wake_users(batch);
+}
+
 /// Wakes the program after changes, or the splice of a spliced direction.
 fn tell(batch: &mut Batch<'_>, t: &mut Tcb, due: Due) {
     let splices = t.conn.attached.as_deref();

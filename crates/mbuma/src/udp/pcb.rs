@@ -26,6 +26,7 @@ use kern::{LockClass, Random, SeededState, order};
 
 use super::send_options::SendOptions;
 use super::{Arrived, UdpError};
+use crate::batch::Batch;
 use crate::ifnet::IfIndex;
 use crate::ifnet::groups::SocketId;
 use crate::inet::{Ends, dynamic_ports};
@@ -267,6 +268,14 @@ impl UdpTable {
             .flat_map(PortSockets::all)
             .chain(&inner.any);
         all.for_each(|pcb| pcb.route.lock().1.forget(index));
+    }
+
+    /// Wakes all users.
+    pub(crate) fn wake_users(&self, batch: &mut Batch<'_>) {
+        let inner = self.0.read();
+        let all = inner.by_port.values().flat_map(PortSockets::all);
+        all.chain(&inner.any)
+            .for_each(|pcb| batch.wake(pcb.queue.wake()));
     }
 
     /// The socket that a datagram between these ends is for.

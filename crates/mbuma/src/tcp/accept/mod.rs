@@ -397,6 +397,16 @@ impl Listeners {
         }
     }
 
+    /// Wakes all users.
+    pub(super) fn wake_users(&self, batch: &mut Batch<'_>) {
+        let tables = self.tables.read();
+        let listeners = tables.by_addr.values().flat_map(|all| &all.queues);
+        let interceptors = tables.interceptors.iter().map(|(_, queue)| queue);
+        for queue in listeners.chain(interceptors) {
+            batch.wake(queue.queue.lock_inside().acceptors.take(Want::Read));
+        }
+    }
+
     /// Adds an interceptor; false if the interface has one.
     pub(crate) fn add_interceptor(&self, index: IfIndex, queue: &Arc<AcceptQueue>) -> bool {
         let mut tables = self.tables.write();

@@ -5,7 +5,8 @@
 //! Sources may share the buffer: then the messages of one are charged at most as much as is left of it. So of N sources
 //! that flood, each has one part in N + 1 of the buffer, and one part is left for others.
 //!
-//! Invariants: a source in `by_source` has a message in the buffer, and the bytes are its messages' charges.
+//! Invariants: the bytes in `by_source` are the charges of a source's messages in the buffer; a source without messages
+//! stays if there are few, so that one whose messages come and go one by one costs no allocation each.
 //! Locks: `inner` (UDP). Source: the sockbuf of 4.4BSD's datagram sockets.
 
 use std::collections::BTreeMap;
@@ -26,6 +27,9 @@ static RECV: LockClass = LockClass::new("datagram receive side", order::UDP);
 /// Bytes that a receive side may be charged: see [`charge`](super::charge).
 #[doc(alias = "udp_recvspace")]
 const HIWAT: usize = 2 << 20;
+
+/// Sources without messages at most that are kept.
+const SOURCES_KEPT: usize = 16;
 
 /// A bounded queue of messages.
 #[derive(Debug)]
@@ -60,11 +64,14 @@ impl<M: Ancillary> ReceiveQueue<M> {
     fn pop(&mut self) -> Option<QueuedRecord<M>> {
         let record = self.buf.pop()?;
         if let Some(all) = &mut self.by_source
-            && let Some(Entry::Occupied(mut entry)) = record.with.source().map(|s| all.entry(s))
+            && let Some(source) = record.with.source()
         {
-            *entry.get_mut() -= record.charge();
-            if *entry.get() == 0 {
-                entry.remove();
+            let few = all.len() <= SOURCES_KEPT;
+            if let Entry::Occupied(mut entry) = all.entry(source) {
+                *entry.get_mut() -= record.charge();
+                if *entry.get() == 0 && !few {
+                    entry.remove();
+                }
             }
         }
         Some(record)
@@ -131,11 +138,6 @@ impl<M: Ancillary> RecvSide<M> {
         record
     }
 
-    /// The wakers of its readers, who must look again: what they wait for has changed.
-    pub(crate) fn take_readers(&self, giant: &Giant) -> Wakes {
-        self.inner.lock(giant).readers.take(Want::Read)
-    }
-
     /// Looks at the oldest message.
     pub(crate) fn peek<R>(
         &self,
@@ -155,8 +157,8 @@ impl<M: Ancillary> RecvSide<M> {
         self.inner.lock(giant).buf.set_hiwat(bytes);
     }
 
-    /// The wakers of the readers, to be called without a lock.
-    pub(crate) fn wake(&self) -> Wakes {
+    /// The wakers of its readers, which must look again because what they wait for has changed.
+    pub(crate) fn take_readers(&self) -> Wakes {
         self.inner.lock_inside().readers.take(Want::Read)
     }
 

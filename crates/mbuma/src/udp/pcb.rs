@@ -275,7 +275,7 @@ impl UdpTable {
         let inner = self.0.read();
         let all = inner.by_port.values().flat_map(PortSockets::all);
         all.chain(&inner.any)
-            .for_each(|pcb| batch.wake(pcb.queue.wake()));
+            .for_each(|pcb| batch.wake(pcb.queue.take_readers()));
     }
 
     /// The socket that a datagram between these ends is for.

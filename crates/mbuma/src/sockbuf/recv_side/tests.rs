@@ -73,10 +73,19 @@ fn sources_share_the_buffer() {
     assert_eq!([fill(1), fill(2), fill(1), fill(3)], [5, 3, 0, 2]);
     let taken: Vec<_> = (0..6).filter_map(|_| side.pop(&giant, None)).collect();
     assert!(taken.iter().all(|record| record.with == from(1).with));
-    assert_eq!(sources(), 2);
+    assert_eq!(sources(), 3);
     assert_eq!([fill(2), fill(3), fill(1)], [2, 2, 2]);
     let many = (4..=255).map(fill).sum::<usize>();
     assert_eq!((fill(1), many), (0, 1), "no byte is left");
+    while side.pop(&giant, None).is_some() {}
+    for source in 0..=255 {
+        assert!(side.push(from(source)).is_ok() && side.pop(&giant, None).is_some());
+    }
+    assert_eq!(
+        sources(),
+        SOURCES_KEPT,
+        "those that come and go do not pile up"
+    );
     side.close(&giant);
     assert_eq!((sources(), fill(2)), (0, 6));
 }

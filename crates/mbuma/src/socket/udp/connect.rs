@@ -66,13 +66,14 @@ impl UdpSocket {
         if !stack.0.udp.table.connect(pcb, flow) {
             return Err(BindError::AddrInUse);
         }
+        // A reader that waits already waits for datagrams alone, and from now on for errors too.
+        let readers = pcb.queue.take_readers();
         drop(giant);
         if before != Some(flow) {
             // They are about datagrams to others.
             while self.take_error().is_some() {}
         }
-        // A reader that waits already waits for datagrams alone, and from now on for errors too.
-        pcb.queue.take_readers(stack.0.giant()).wake();
+        readers.wake();
         Ok(())
     }
 

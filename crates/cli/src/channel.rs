@@ -122,6 +122,8 @@ pub(crate) struct ConfiguredInterface {
     pub(crate) loopback: bool,
     /// It has an IPv6 address, or may give itself one.
     pub(crate) ip6: bool,
+    /// Its owner configures it, not mbuma.
+    pub(crate) is_owners: bool,
 }
 
 /// Room for any message: the longest lists the guests of a network.

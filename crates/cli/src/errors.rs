@@ -291,12 +291,12 @@ impl Failure {
             (SetupStep::MakeHostTap, libc::EBUSY) => lines(&[
                 "another program uses an interface of that name: choose another with --tap, or tap= of `relay`",
             ]),
-            (SetupStep::MakeHostTap, libc::EINVAL) => lines(&[
-                "the interface of that name is not a TAP, or one of another kind: choose another with --tap,",
-                "or tap= of `relay`",
+            (SetupStep::MakeTap | SetupStep::MakeHostTap, libc::EINVAL) => lines(&[
+                "the interface of that name is not a TAP, or one of another kind: choose another with --ifname,",
+                "--tap of `serve`, or tap= of `relay`",
             ]),
             (SetupStep::MakeTap, libc::EBUSY) => lines(&[
-                "an interface of that name is there already: choose another with --ifname,",
+                "an interface of that name is there, and no free TAP: choose another with --ifname,",
                 "--tap of `serve`, or tap= of `relay`",
             ]),
             (SetupStep::StackAddress, libc::EADDRINUSE) => lines(&[

@@ -40,6 +40,8 @@ pub(crate) struct Guest {
     pub(crate) offloads: Offloads,
     /// Servers on the guest's 127.0.0.1 can be reached.
     pub(crate) loopback: bool,
+    /// Its owner configures the interface, not mbuma.
+    pub(crate) is_owners: bool,
     /// The largest IP packet, on the interface and hence for the stack.
     pub(crate) mtu: u16,
     /// The addresses at the other end.
@@ -140,6 +142,7 @@ pub(crate) fn receive(channel: &Channel, ifname: &str, net: &NetOpts) -> Result<
                 link: GuestLink::Taps(taps),
                 offloads,
                 loopback: interface.loopback,
+                is_owners: interface.is_owners,
                 mtu: net.mtu(),
                 ends: GuestEnd::new(ifname, interface.mac, net, interface.ip6),
             })

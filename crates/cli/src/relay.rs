@@ -46,14 +46,14 @@ pub(crate) fn run(args: &RelayArgs) -> Result<u8, Error> {
         args.connect.interface.as_ref(),
     ];
     for wanted in wanted.into_iter().flatten() {
-        let mut net = wanted.net(args);
+        let net = wanted.net(args);
         let guest = match &wanted.inside {
             Some(target) => {
                 let (guest, network) = attach::interface_in(target, &wanted.ifname, &net)?;
                 held.push(network);
                 guest
             }
-            None => serve::interface_here(&wanted.ifname, &mut net)?,
+            None => serve::interface_here(&wanted.ifname, &net)?,
         };
         let wanted = wanted.clone();
         made.push(MadeInterface { wanted, guest });

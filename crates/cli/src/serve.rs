@@ -7,11 +7,10 @@
 //! socket of the host: the stack answers for its own address only, and sends nothing on. Locks: none.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 
 use crate::announce;
 use crate::args::serve::{ServeArgs, ServePlace};
-use crate::args::{AttachArgs, NetOpts, TapUse};
+use crate::args::{AttachArgs, NetOpts};
 use crate::attach::{self, Announcement};
 use crate::channel::{self, Channel};
 use crate::errors::{Error, Failure, SetupStep};
@@ -52,18 +51,15 @@ pub(crate) fn run(args: ServeArgs) -> Result<u8, Error> {
 }
 
 /// With an interface of the host.
-fn on_host(mut place: ServePlace) -> Result<u8, Error> {
+fn on_host(place: ServePlace) -> Result<u8, Error> {
     let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
-    let guest = interface_here(&place.ifname, &mut place.net)?;
+    let guest = interface_here(&place.ifname, &place.net)?;
     let mut lifecycle = UntilAsked::new(signals, "serving at", place.url);
     monitor::serve(guest, &place.net, &mut lifecycle)
 }
 
 /// Makes an interface of the host, or opens an existing one without changes.
-pub(crate) fn interface_here(ifname: &str, net: &mut NetOpts) -> Result<Guest, Error> {
-    if Path::new("/sys/class/net").join(ifname).exists() {
-        net.tap = TapUse::Leave;
-    }
+pub(crate) fn interface_here(ifname: &str, net: &NetOpts) -> Result<Guest, Error> {
     let forked = channel::fork(|channel| helper_main(ifname, net, &channel));
     let (_, channel) = forked.map_err(Failure::at(SetupStep::Child))?;
     guest::receive(&channel, ifname, net)

@@ -34,6 +34,7 @@ pub(crate) fn run(args: &VmArgs) -> Result<u8, Error> {
         },
         // No kernel was told to take packets for its 127.0.0.1.
         loopback: false,
+        is_owners: true,
         mtu: net.mtu(),
         // The machine has an Ethernet address of its own choice.
         ends: GuestEnd::new(IFNAME, [0; 6], &net, true),

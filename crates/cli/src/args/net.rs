@@ -250,6 +250,8 @@ pub(crate) enum TapUse {
     /// A new one, configured.
     #[default]
     Make,
+    /// An existing one, which its owner configures, or a new one, which mbuma configures.
+    Find,
     /// An existing one, or a new one, which mbuma configures.
     Configure,
     /// An existing one, or a new one, which the owner of the namespace configures.

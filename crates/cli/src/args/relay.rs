@@ -22,7 +22,7 @@ use std::str::FromStr;
 use rustls::pki_types::ServerName;
 
 use super::serve::{Alone, ServeOpts, ServerAddress, TlsOpts};
-use super::{AttachTarget, FamilyOpts, NetOpts, attach_target, ifname};
+use super::{AttachTarget, FamilyOpts, NetOpts, TapUse, attach_target, ifname};
 
 /// The name of an interface in a namespace.
 const IFNAME: &str = "tap0";
@@ -51,7 +51,8 @@ Examples:
   mbuma relay --ca ca.pem in=4711,address=10.0.3.2/24,port=80 to=10.0.3.1:8443,tls=www.example
       clients without TLS reach a server that speaks it
 
-Each side gets an interface, whose other end has the first other address of its network.
+Each side gets an interface, whose other end has the first other address of its network. A TAP of
+that name that is there is not changed.
 It prints the address when clients may connect, and ends at SIGTERM or SIGINT, or when a namespace
 has ended.
 
@@ -158,6 +159,7 @@ impl RelayInterface {
             cidr: self.address.addressing(),
             families: FamilyOpts::V4,
             no_dns: true,
+            tap: TapUse::Find,
             mtu: on_host.then_some(super::serve::MTU_OF_HOST),
             workers: args.workers,
             no_sandbox: args.no_sandbox,

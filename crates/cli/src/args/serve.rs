@@ -117,7 +117,7 @@ Examples:
   mbuma serve /srv --tap srv0 --address 192.0.2.2/24 --tls=self-signed
       at https://192.0.2.2/, with a certificate of its own
   mbuma serve /srv --tap srv0 --address 192.0.2.2/24 --gateway 192.0.2.1
-      srv0 is there already, in a bridge for instance
+      srv0 is there already, in a bridge for instance; so it may be with --in
 
 It prints the address when it serves. SIGTERM and SIGINT end it when the responses under way have
 gone, after ten seconds at most.
@@ -135,8 +135,8 @@ pub(crate) struct ServeArgs {
     #[arg(long = "in", value_name = "PID|PATH", value_parser = attach_target)]
     inside: Option<AttachTarget>,
 
-    /// Name of the interface: one of this host that is there is not changed, a new one is removed when mbuma ends
-    /// [default with --in, which always makes one: tap0]
+    /// Name of the interface: a TAP that is there is not changed, a new one is removed when mbuma ends [default with
+    /// --in: tap0]
     #[arg(long, value_name = "NAME", value_parser = ifname)]
     tap: Option<String>,
 
@@ -249,7 +249,7 @@ impl ServeArgs {
             cidr: address.addressing(),
             families: FamilyOpts::V4,
             no_dns: true,
-            tap: TapUse::Make,
+            tap: TapUse::Find,
             mtu: self.mtu.or(on_host.then_some(MTU_OF_HOST)),
             workers: self.workers,
             no_sandbox: self.no_sandbox,

@@ -104,7 +104,7 @@ pub(super) fn start(
         watched.map_err(Error::io("watching the guest's interface"))?;
     }
     let fixed = Fixed { link, ..fixed };
-    add_routes(&stack, index, &fixed, opts)?;
+    add_routes(&stack, index, &fixed, opts, guest.is_owners)?;
     // The gateway's address may need the interface's number.
     all.iter_mut()
         .for_each(|shared| shared.policy.set_link(index.number()));

@@ -55,11 +55,12 @@ pub(crate) fn answer(to: &Channel, made: Result<TapInterface, Failure>) -> u8 {
 /// and configures the guest's side of it; or opens an existing one without changes.
 pub(crate) fn make_interface(ifname: &str, net: &NetOpts) -> Result<TapInterface, Failure> {
     check_stack_address(net)?;
-    let taps = open_taps(ifname, net)?;
+    let (taps, is_new) = open_taps(ifname, net)?;
     let offloads = tap::set_offloads(&taps[0], net.impair.is_none());
     let configured = match net.tap {
         TapUse::Leave => left_alone(ifname, net),
-        TapUse::Make | TapUse::Configure => set_up(ifname, net),
+        TapUse::Find if !is_new => left_alone(ifname, net),
+        TapUse::Make | TapUse::Find | TapUse::Configure => set_up(ifname, net),
     }?;
     Ok(TapInterface {
         taps,
@@ -86,10 +87,12 @@ fn left_alone(ifname: &str, net: &NetOpts) -> Result<ConfiguredInterface, Failur
         mac: its_mac(ifname).map_err(Failure::at(SetupStep::Interface))?,
         loopback: false,
         ip6: net.v6().is_some(),
+        is_owners: true,
     })
 }
 
-fn open_taps(ifname: &str, net: &NetOpts) -> Result<Vec<OwnedFd>, Failure> {
+/// Opens the TAP; says whether it is a new one.
+fn open_taps(ifname: &str, net: &NetOpts) -> Result<(Vec<OwnedFd>, bool), Failure> {
     let open = || tap::open().map_err(Failure::at(SetupStep::OpenTun));
     let made = tap::create(open()?, ifname, net.workers());
     let there = |e: &io::Error| e.raw_os_error() == Some(libc::EBUSY);
@@ -97,9 +100,9 @@ fn open_taps(ifname: &str, net: &NetOpts) -> Result<Vec<OwnedFd>, Failure> {
         // If another program uses a TAP with several queues, the kernel would give us a queue more, and divide the
         // flows between the two programs.
         Err(e) if there(&e) && net.tap != TapUse::Make && !is_in_use(ifname) => {
-            tap::adopt(open()?, ifname, net.workers())
+            tap::adopt(open()?, ifname, net.workers()).map(|taps| (taps, false))
         }
-        made => made,
+        made => made.map(|taps| (taps, true)),
     };
     taps.map_err(Failure::at(SetupStep::MakeTap))
 }
@@ -129,7 +132,12 @@ fn set_up(ifname: &str, net: &NetOpts) -> Result<ConfiguredInterface, Failure> {
     if net.network {
         announce(&control, ifname, mac);
     }
-    Ok(ConfiguredInterface { mac, loopback, ip6 })
+    Ok(ConfiguredInterface {
+        mac,
+        loopback,
+        ip6,
+        is_owners: false,
+    })
 }
 
 /// Turns on the loopback, and takes the steps that come before the interface is up; gives its Ethernet address.

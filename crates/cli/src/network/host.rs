@@ -89,6 +89,7 @@ fn serve(
         link: GuestLink::Network,
         offloads: Offloads::default(),
         loopback: false,
+        is_owners: true,
         mtu: net.mtu(),
         ends: GuestEnd::new(IFNAME, [0; 6], &net, true),
     };

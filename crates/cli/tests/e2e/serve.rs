@@ -477,6 +477,60 @@ fn an_interface_of_a_namespace_serves() {
 }
 
 #[test]
+fn a_tap_of_a_namespace_that_is_there_is_served() {
+    // Breaks when `serve` and `relay` refuse a TAP that the namespace's owner made, change it, or take it away at their
+    // end; or when one that another program uses is shared with it.
+    needs!(guests(), root(), programs(&["curl"]));
+    on_test_host!();
+    ip("netns add blue");
+    shell(
+        "ip -n blue tuntap add name tap0 mode tap multi_queue
+         ip -n blue address add 10.0.2.7/24 dev tap0
+         ip -n blue link set tap0 mtu 1400 up",
+    );
+    let scratch = site();
+    let dir = scratch.text("site");
+    let server = serving(&[&dir, "--in", "/run/netns/blue"]);
+    shell("test \"$(ip netns exec blue curl -sS http://10.0.2.2/ten)\" = 0123456789");
+    for arguments in [
+        &["serve", &dir, "--in", "/run/netns/blue"][..],
+        &[
+            "relay",
+            "in=/run/netns/blue,address=10.0.2.9/24,port=80",
+            "to=10.0.2.2:80",
+        ],
+    ] {
+        let mut second = program(MBUMA);
+        second.args(arguments);
+        let second = Running::start(second).finish();
+        assert_eq!(second.code, Some(125), "{second:#?}");
+        assert!(second.err.contains("no free TAP"), "{second:#?}");
+    }
+    server.signal("TERM");
+    assert_eq!(server.finish().code, Some(0));
+    let mut relay = program(MBUMA);
+    relay.args([
+        "relay",
+        "in=/run/netns/blue,address=10.0.2.9/24,port=80",
+        "to=10.0.2.7:8080",
+    ]);
+    let relay = Running::start(relay);
+    relay.wait_for("relaying from");
+    shell(
+        "ip netns exec blue sh -ec '
+         echo there | nc -N -l 10.0.2.7 8080 >/dev/null & sleep 0.5
+         test \"$(echo back | nc -N 10.0.2.9 80)\" = there'",
+    );
+    relay.signal("TERM");
+    assert_eq!(relay.finish().code, Some(0));
+    shell(
+        "test \"$(ip -n blue -4 -o address show dev tap0 | grep -c 10.0.2.)\" = 1
+         ip -n blue link show dev tap0 | grep -q 'mtu 1400'
+         test -z \"$(ip -n blue route show default)\"",
+    );
+}
+
+#[test]
 fn a_server_ends_when_its_responses_have_gone() {
     // Breaks when a signal cuts a response off, or connections that wait for a request keep the server.
     needs!(guests(), root(), programs(&["curl", "nc"]));

@@ -12,7 +12,7 @@ use mbuma::{IfAddr, IfConfig, IfIndex, RouteKind, Stack};
 use wire::MacAddr;
 
 use crate::addressing::{Addressing, Addressing6};
-use crate::args::{Impairment, NetOpts, TapUse};
+use crate::args::{Impairment, NetOpts};
 use crate::errors::Error;
 use crate::gateway::devices::GuestDevices;
 use crate::gateway::figures::{Fixed, ImpairedLink};
@@ -102,9 +102,11 @@ pub(super) fn add_routes(
     index: IfIndex,
     fixed: &Fixed,
     opts: &NetOpts,
+    is_owners: bool,
 ) -> Result<(), Error> {
     if let Some(v4) = &fixed.guest.v4 {
-        add_routes4(stack, index, v4, opts, fixed.loopback)?;
+        let outside = outside(v4, opts, is_owners);
+        add_routes4(stack, index, v4, outside, fixed.loopback)?;
     }
     if let Some(v6) = fixed.guest.v6.filter(|v6| v6.routed) {
         let guest = IfAddr::new(v6.guest, 128);
@@ -119,7 +121,7 @@ fn add_routes4(
     stack: &Stack,
     index: IfIndex,
     v4: &Addressing,
-    opts: &NetOpts,
+    outside: Option<Ipv4Addr>,
     loopback: bool,
 ) -> Result<(), Error> {
     if v4.routed {
@@ -127,7 +129,7 @@ fn add_routes4(
         let added = stack.add_route(guest, RouteKind::Link(index));
         added.map_err(|e| Error::stack("adding a route to the guest", e))?;
     }
-    if let Some(gateway) = outside(v4, opts) {
+    if let Some(gateway) = outside {
         let anywhere = IfAddr::new(Ipv4Addr::UNSPECIFIED, 0);
         let added = stack.add_route(anywhere, RouteKind::Gateway(index, gateway.into()));
         added.map_err(|e| Error::stack("adding the default route", e))?;
@@ -140,9 +142,9 @@ fn add_routes4(
 
 /// The next hop to clients of other networks, for a server that is no gateway: the host's end of the interface, if
 /// mbuma configured that.
-fn outside(v4: &Addressing, opts: &NetOpts) -> Option<Ipv4Addr> {
+fn outside(v4: &Addressing, opts: &NetOpts, is_owners: bool) -> Option<Ipv4Addr> {
     let alone = opts.serve.alone.as_ref()?;
-    let neighbour = (opts.tap != TapUse::Leave).then_some(v4.guest);
+    let neighbour = (!is_owners).then_some(v4.guest);
     alone.gateway.or(neighbour)
 }
 

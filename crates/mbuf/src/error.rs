@@ -14,8 +14,7 @@ impl From<uma::AllocError> for NoBufs {
     }
 }
 
-/// Why [`Packet::pullup`](crate::Packet::pullup) or [`pulldown`](crate::Packet::pulldown) could not
-/// make the bytes contiguous.
+/// Why [`Packet::pullup`](crate::Packet::pullup) could not make the bytes contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PullupError {
     /// The packet has fewer bytes than the caller requested.

@@ -20,7 +20,7 @@
 //! | [`Mbufq`] | packets in a row, taken whole in O(1) | dropping it |
 //! | [`Scatter`] | empty clusters to read into | dropping it |
 //! | [`ExtPgs`] | bytes in up to five pages, which need not be mapped: for a `Chain<Mixed>` | dropping it |
-//! | [`Cursor`], [`ChainWriter`] | a place in a chain to read or append at | nothing: they borrow |
+//! | [`ChainWriter`] | the place behind a chain's last byte, to write at | nothing: it borrows |
 //! | a [`Tag`] | a small value of any type that goes with a packet's header | its packet |
 //! | [`MbufPool`] | the zones that all of this comes from | its last handle and its last mbuf |
 //!
@@ -130,19 +130,19 @@
 //! | `m_devget`, `m_uiotombuf` | [`Packet::from_slice`]; [`Scatter`], which does not copy |
 //! | `m_extadd` | [`Chain::from_owner`]; `Chain::try_from((&pool, bytes))` for [`bytes::Bytes`] |
 //! | `m_copym`, `m_copypacket` | [`Chain::share`], [`Chain::share_all`], [`Packet::share`], [`Packet::copy_packet`] |
-//! | `m_dup` | [`Packet::dup`] |
+//! | `m_dup` | [`Packet::copy_packet`], then [`Packet::unshare`] |
 //! | `m_unshare`, `M_WRITABLE` | [`Packet::unshare`], [`Packet::make_writable`]; [`Packet::front_mut`] |
 //! | `m_prepend`, `m_adj` | [`Packet::prepend`]; [`Packet::trim_front`], [`Packet::truncate`], [`Packet::adjust`] |
-//! | `m_pullup`, `m_pulldown` | [`Packet::pullup`], [`Packet::pulldown`] |
+//! | `m_pullup` | [`Packet::pullup`] |
 //! | `m_split`, `m_cat`, `m_catpkt` | [`Packet::split_off`], [`Chain::take_front`]; [`Chain::append`], [`Packet::append_chain`] |
-//! | `m_copydata`, `m_copyback` | [`Packet::copy_to`], [`Packet::write_at`]; [`Packet::copy_back`], which grows the packet |
-//! | `m_getptr`, `m_apply` | [`Packet::cursor`], [`Packet::segments_from`] |
+//! | `m_copydata`, `m_copyback` | [`Packet::copy_to`], [`Packet::write_at`], which does not grow the packet |
+//! | `m_getptr`, `m_apply` | [`Packet::segments_from`] |
 //! | `m_defrag`, `m_collapse` | [`Packet::defrag`], [`Packet::collapse`] |
 //! | `m_compress`, `sbcompress` | [`Chain::condense`], [`Chain::append_compact`] |
 //! | `m_length`, `m_fixhdr` | [`Packet::len`]: the header is always right |
 //! | `m_move_pkthdr`, `m_demote` | [`Packet::from_chain`], [`Packet::into_chain`] |
 //! | `m_dup_pkthdr`, `m_tag_copy_chain` | [`Packet::copy_header`] |
-//! | `M_LEADINGSPACE`, `M_TRAILINGSPACE`, `M_ALIGN` | [`Packet::leading_space`], [`Packet::trailing_space`], [`Packet::align`] |
+//! | `M_LEADINGSPACE`, `M_TRAILINGSPACE` | [`Packet::leading_space`], [`Packet::trailing_space`] |
 //! | `m_sanity`, `m_print` | [`Packet::is_valid`], `Debug` |
 //! | `M_ZEROIZE` | [`Packet::zeroize`], [`Chain::zeroize`] |
 //! | `mb_alloc_ext_pgs`, `M_EXTPG` | [`ExtPgs`], [`Mixed`] |
@@ -166,7 +166,7 @@
 //! | layer | modules |
 //! |---|---|
 //! | uses of lists | `mbufq.rs` (a queue of packets), `scatter.rs` (room for `readv`), `writer.rs` |
-//! | lists of mbufs | `packet.rs`, `chain.rs`, `cursor.rs`, `ext_pgs.rs` (pages that are not mapped), `list.rs`; `segments.rs` |
+//! | lists of mbufs | `packet.rs`, `chain.rs`, `ext_pgs.rs` (pages that are not mapped), `list.rs`; `segments.rs` |
 //! | one mbuf | `mbuf.rs` (nearly all `unsafe` code), `ext.rs` (outside storage), `tag.rs`, `pool.rs`, `raw.rs` (the layout) |
 //! | leaves | `refs.rs` (reference counts), `pkthdr.rs`, `storage.rs`, `error.rs`, `histogram.rs`, `faults.rs` |
 //!
@@ -180,7 +180,6 @@ mod scatter;
 mod writer;
 
 mod chain;
-mod cursor;
 mod ext_pgs;
 mod list;
 mod packet;
@@ -209,7 +208,6 @@ mod tests;
 
 pub use blank::Blank;
 pub use chain::Chain;
-pub use cursor::Cursor;
 pub use error::{CollapseError, NoBufs, PullupError, WriteError};
 pub use ext_pgs::{
     ExtPgs, ExtPgsError, FilePages, MapError, MemfdPages, OwnedPages, PageRun, PageSource, Pages,

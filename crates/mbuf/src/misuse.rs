@@ -183,22 +183,6 @@
 //! }
 //! ```
 //!
-//! # Bytes that m_pulldown returned are read after the packet was cut
-//! ```compile_fail,E0499
-//! fn input(packet: &mut mbuf::Packet) -> Option<u8> {
-//!     let tcp = packet.pulldown(40, 20).ok()?;
-//!     packet.trim_front(40);
-//!     Some(tcp[13])
-//! }
-//! ```
-//! ```
-//! fn input(packet: &mut mbuf::Packet) -> Option<u8> {
-//!     let flags = packet.pulldown(40, 20).ok()?[13];
-//!     packet.trim_front(40);
-//!     Some(flags)
-//! }
-//! ```
-//!
 //! # A failed m_pullup is not noticed
 //! ```compile_fail,E0308
 //! fn input(packet: &mut mbuf::Packet) -> u8 {

@@ -2,9 +2,8 @@
 //!
 //! The handle owns the whole chain; dropping it frees every mbuf, so an early return can't leak one. A packet and a
 //! plain [`Chain`] are different types: neither can be freed, queued or split as if it were the other. This file has
-//! its parts and views. Operations at its front are in `front.rs`, at its end in `back.rs`; `pulldown.rs` makes bytes
-//! contiguous in place, `collapse.rs` and `defrag.rs` reduce the number of mbufs; `copy.rs` copies, `unshare.rs`
-//! copies in place.
+//! its parts and views. Operations at its front are in `front.rs`, at its end in `back.rs`; `collapse.rs` and
+//! `defrag.rs` reduce the number of mbufs; `copy.rs` copies, `unshare.rs` copies in place.
 //!
 //! Invariants ([`Packet::is_valid`]): the first mbuf has a packet header and no other has; the
 //! header's length is the sum over the list, and below 4 GiB.
@@ -27,7 +26,6 @@ mod collapse;
 mod copy;
 mod defrag;
 mod front;
-mod pulldown;
 mod space;
 mod tags;
 mod unshare;

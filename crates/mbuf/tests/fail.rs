@@ -47,11 +47,9 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("split", split),
     ("share", share),
     ("share of a share", share_of_share),
-    ("dup", dup),
     ("take from the front", take_front),
     ("compact", compact),
     ("condense", condense),
-    ("pulldown", pulldown),
     ("unshare", |pool| {
         reshape(pool, |packet| packet.unshare(pool))
     }),
@@ -69,7 +67,6 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("copy of a packet", |pool| {
         reshape(pool, |packet| packet.copy_packet().map(drop))
     }),
-    ("copy back", copy_back),
     ("queue", queue),
     ("scatter", scatter),
     ("segments of a stream", stream),
@@ -167,17 +164,6 @@ fn share_of_share(pool: &MbufPool) -> Outcome {
     Ok(())
 }
 
-fn dup(pool: &MbufPool) -> Outcome {
-    let built = mixed(pool)?;
-    let bytes = built.bytes.clone();
-    let packet = built.chain.into_packet(pool)?;
-    let copy = packet.dup(pool);
-    check_packet(&packet, &bytes);
-    drop(packet);
-    check_packet(&copy?, &bytes);
-    Ok(())
-}
-
 fn take_front(pool: &MbufPool) -> Outcome {
     let mut built = mixed(pool)?;
     while built.chain.len() > 170 {
@@ -217,21 +203,6 @@ fn condense(pool: &MbufPool) -> Outcome {
     Ok(())
 }
 
-fn pulldown(pool: &MbufPool) -> Outcome {
-    let built = mixed(pool)?;
-    let bytes = built.bytes.clone();
-    let mut packet = built.chain.into_packet(pool)?;
-    let mut outcome = Ok(());
-    for (off, len) in [(80, 40), (600, 300), (650, 900), (1400, 150)] {
-        match packet.pulldown(off, len) {
-            Ok(range) => assert_eq!(range, &bytes[off..off + len]),
-            Err(_) => outcome = Err(NoBufs),
-        }
-        check_packet(&packet, &bytes);
-    }
-    outcome
-}
-
 /// Operations that do not change a packet's bytes: they are done as a whole or not at all.
 fn reshape(pool: &MbufPool, op: impl Fn(&mut Packet) -> Outcome) -> Outcome {
     let mut built = mixed(pool)?;
@@ -255,19 +226,6 @@ fn unshare_chain(pool: &MbufPool) -> Outcome {
     let writable = built.chain.write_at(0, &built.bytes).is_ok();
     assert_eq!(writable, outcome.is_ok());
     check_chain(&built.chain, &built.bytes);
-    built.check_keepers();
-    outcome
-}
-
-fn copy_back(pool: &MbufPool) -> Outcome {
-    let mut built = mixed(pool)?;
-    let mut packet = std::mem::take(&mut built.chain).into_packet(pool)?;
-    let outcome = packet.copy_back(pool, 650, &pattern(8, 20_000));
-    if outcome.is_ok() {
-        built.bytes.truncate(650);
-        built.bytes.extend(pattern(8, 20_000));
-    }
-    check_packet(&packet, &built.bytes);
     built.check_keepers();
     outcome
 }

@@ -54,7 +54,7 @@ const CIRCLES: [(&str, &[&str], &str); 5] = [
     ),
     (
         "mbuf",
-        &["chain", "cursor", "ext_pgs", "list", "packet"],
+        &["chain", "ext_pgs", "list", "packet"],
         "a packet is a chain with a header: each becomes the other",
     ),
     (

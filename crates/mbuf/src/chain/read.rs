@@ -5,7 +5,6 @@ use std::io::{self, BufRead, IoSlice, Read};
 use bytes::{Buf, Bytes};
 
 use super::Chain;
-use crate::cursor;
 
 impl Buf for Chain {
     fn remaining(&self) -> usize {
@@ -22,7 +21,10 @@ impl Buf for Chain {
     }
 
     fn chunks_vectored<'s>(&'s self, out: &mut [IoSlice<'s>]) -> usize {
-        cursor::fill(self.segments(), out)
+        let filled = out.iter_mut().zip(self.segments());
+        filled
+            .map(|(place, piece)| *place = IoSlice::new(piece))
+            .count()
     }
 
     /// Copies only if the bytes would pin much more memory than they fill, as [`Bytes::from`] a chain does.

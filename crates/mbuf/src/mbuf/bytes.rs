@@ -70,11 +70,6 @@ impl Mbuf {
         }
     }
 
-    /// Bytes of the storage, shown or not.
-    pub(crate) fn storage_size(&self) -> usize {
-        self.storage().1
-    }
-
     /// Room before the first byte, used or not.
     pub(super) fn leading_space(&self) -> usize {
         self.head().data.addr() - self.storage().0.addr()
@@ -197,25 +192,6 @@ impl Mbuf {
         assert!(self.len() == 0 && n <= self.trailing_space());
         let head = self.head_mut();
         head.data = head.data.wrapping_add(n);
-    }
-
-    /// Moves an empty mbuf's start to a multiple of 8 that has `n` bytes, and few more, behind it.
-    ///
-    /// # Panics
-    /// If there are bytes, or the storage has less.
-    pub(crate) fn align(&mut self, n: usize) {
-        let (base, size) = self.storage();
-        assert!(self.len() == 0 && n <= size);
-        self.head_mut().data = base.wrapping_add((size - n) & !7);
-    }
-
-    /// Shows `n` bytes of the room behind the last, all of them 0.
-    ///
-    /// # Panics
-    /// If there is less.
-    pub(crate) fn push_zeros(&mut self, n: usize) {
-        self.room_mut()[..n].fill(0);
-        self.grow(n);
     }
 
     /// Shows the bytes of `next` too, if they follow its own in the same storage: then `next` is needed no more.

@@ -203,19 +203,6 @@ impl Mbuf {
         }
     }
 
-    /// An empty plain mbuf with room for `len` bytes. Refused if no storage is that large.
-    #[track_caller]
-    pub(crate) fn with_len(zones: &Zones, len: usize) -> Result<Self, NoBufs> {
-        if len <= MLEN {
-            return Self::alloc(zones, 0, 0);
-        }
-        let size = ClusterSize::fitting(len);
-        if size.bytes() < len {
-            return Err(NoBufs);
-        }
-        Self::with_own_cluster(zones, 0, size, 0)
-    }
-
     /// An empty packet header whose data starts `n` bytes before the end of the storage: the part
     /// before it is left for headers. Refused if no storage is that large.
     #[track_caller]

@@ -1,55 +1,11 @@
-//! A packet's end: appending bytes and chains, cutting, and writing past it.
+//! A packet's end: appending bytes and chains, and cutting.
 
 use super::Packet;
 use crate::chain::Chain;
 use crate::error::NoBufs;
 use crate::list;
-use crate::mbuf::Mbuf;
 use crate::pool::MbufPool;
 use crate::storage::Storage;
-
-impl Packet {
-    /// Writes `bytes` over the bytes from offset `off` on, and appends the rest that does not fit; a gap between the
-    /// end and `off` is filled with zeros. Storage that is shared or
-    /// [lent](Chain::from_owner) is copied first ([`Packet::make_writable`]), so that no other reference
-    /// sees the change.
-    ///
-    /// # Errors
-    /// [`NoBufs`], also where the packet would have 4 GiB or more. The packet is then unchanged.
-    #[doc(alias = "m_copyback")]
-    #[doc(alias = "m_copyback_cow")]
-    #[track_caller]
-    pub fn copy_back(&mut self, pool: &MbufPool, off: usize, bytes: &[u8]) -> Result<(), NoBufs> {
-        let end = off.checked_add(bytes.len()).ok_or(NoBufs)?;
-        let more = end.saturating_sub(self.len());
-        let len = self.grown(more).ok_or(NoBufs)?;
-        // Operations that may fail come before operations that change the packet; of two that may fail, the first is
-        // the one that a drop undoes.
-        let room = list::last(&self.0).room().min(more);
-        let behind = zeros(pool, more - room)?;
-        self.make_writable(pool, off, bytes.len())?;
-        let last = list::last_mut(&mut self.0);
-        last.push_zeros(room);
-        last.set_next(behind.into_list());
-        self.0.set_pkt_len(len);
-        list::copy_in(&mut self.0, off, bytes);
-        self.check();
-        Ok(())
-    }
-}
-
-/// A chain of `n` zeros.
-#[track_caller]
-fn zeros(pool: &MbufPool, n: usize) -> Result<Chain, NoBufs> {
-    let mut chain = Chain::new();
-    while chain.len() < n {
-        let left = n - chain.len();
-        let mut m = Mbuf::with_room(pool, left)?;
-        m.push_zeros(m.room().min(left));
-        chain.append(Chain::from_list(m));
-    }
-    Ok(chain)
-}
 
 impl<S: Storage> Packet<S> {
     /// Drops the first `front` bytes and the last `back`; all if there are fewer.

@@ -10,26 +10,6 @@ use crate::raw::{EXT, MHLEN, PKTHDR};
 use crate::storage::Storage;
 
 impl Packet {
-    /// A packet of its own with the same bytes, header and tags, and no shared storage.
-    ///
-    /// # Errors
-    /// [`NoBufs`]: the pool has no mbuf or cluster left.
-    #[doc(alias = "m_dup")]
-    #[track_caller]
-    pub fn dup(&self, pool: &MbufPool) -> Result<Self, NoBufs> {
-        let mut copy = Chain::new();
-        for s in self.segments() {
-            copy.extend_from_slice(pool, s)?;
-        }
-        if self.0.iter().any(Mbuf::is_secret) && !copy.zeroize() {
-            unreachable!("the copy is ours to write");
-        }
-        let mut out = Self::before_chain(pool, copy)?;
-        out.copy_header(self)?;
-        self.0.zones().stats.bytes_copied.add(self.len() as u64);
-        Ok(out)
-    }
-
     /// A packet with a copy of bytes `off..off + len` of `chain` in its own area, and `lead` bytes or more of room
     /// before them: if they lie inside of one mbuf, where a share would copy them too, and into one mbuf more. `None`
     /// if they lie elsewhere, or are too many.
@@ -83,6 +63,7 @@ impl<S: Storage> Packet<S> {
     /// # Errors
     /// [`NoBufs`]; the packet is as it was.
     #[doc(alias = "m_copypacket")]
+    #[doc(alias = "m_dup")]
     #[track_caller]
     pub fn copy_packet(&mut self) -> Result<Self, NoBufs> {
         let mut first = self.0.share_first()?;

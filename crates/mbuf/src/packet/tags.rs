@@ -17,7 +17,7 @@ impl<S: Storage> Packet<S> {
     /// let pool = MbufPool::new(PoolConfig::default())?;
     /// let mut packet = Packet::new(&pool)?;
     /// packet.set_tag(Vlan(7))?;
-    /// assert_eq!(packet.dup(&pool)?.tag(), Some(&Vlan(7)));
+    /// assert_eq!(packet.copy_packet()?.tag(), Some(&Vlan(7)));
     /// assert_eq!(packet.take_tag(), Some(Vlan(7)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -232,14 +232,10 @@ fn a_copy_of_a_secret_is_a_secret() {
         packet
     };
     type Op = fn(&mut Packet, &MbufPool);
-    let ops: [(&str, Op); 8] = [
+    let ops: [(&str, Op); 6] = [
         ("pullup", |p, _| {
             p.pullup(600).expect("it is large");
         }),
-        ("pulldown", |p, _| {
-            p.pulldown(300, 300).expect("it is large");
-        }),
-        ("dup", |p, pool| *p = p.dup(pool).expect("it is large")),
         ("copy", |p, _| *p = p.copy_packet().expect("it is large")),
         ("unshare", |p, pool| {
             let copy = p.copy_packet().expect("it is large");

@@ -19,7 +19,6 @@ impl World {
             What::Split => self.split(op)?,
             What::PopFront => self.pop_front(op),
             What::CopyPacket => self.copy_packet(op)?,
-            What::Dup => self.dup(op)?,
             What::Enqueue => {
                 let is_packet =
                     |item: &Item| matches!(item, Item::Packet(_) | Item::MixedPacket(_));
@@ -169,23 +168,6 @@ impl World {
         model.shared = true;
         let model = model.clone();
         self.add(copy, model);
-        Ok(())
-    }
-
-    fn dup(&mut self, op: &Op) -> Done {
-        let Some(at) = self.pick(op.which, |item| matches!(item, Item::Packet(_))) else {
-            return Ok(());
-        };
-        let (Item::Packet(packet), model) = &self.items[at] else {
-            return Ok(());
-        };
-        let copy = packet.dup(&self.pool)?;
-        let model = Model {
-            shared: false,
-            lent: false,
-            ..model.clone()
-        };
-        self.add(Item::Packet(copy), model);
         Ok(())
     }
 

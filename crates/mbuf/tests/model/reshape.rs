@@ -1,4 +1,4 @@
-//! Operations that move a packet's bytes, or fill its room: contiguous, copied if shared, into fewer mbufs.
+//! Operations that move a packet's bytes, or fill its room: contiguous in front, copied if shared, into fewer mbufs.
 
 use mbuf::{CollapseError, MbufPool, Packet, PullupError};
 
@@ -24,17 +24,6 @@ pub(crate) fn reshape(
             packet.grow(content.len());
             bytes.extend(content);
         }
-        What::CopyBack => {
-            let (off, src) = (args.x, crate::draw::bytes(args.bits, args.n));
-            packet.copy_back(pool, off, &src)?;
-            bytes.resize(bytes.len().max(off + src.len()), 0);
-            bytes[off..off + src.len()].copy_from_slice(&src);
-            assert_eq!(
-                packet.write_at(off, &src),
-                Ok(()),
-                "not written to just now"
-            );
-        }
         What::FrontMut => match packet.front_mut() {
             Some(front) => {
                 front.fill(args.bits as u8);
@@ -42,14 +31,6 @@ pub(crate) fn reshape(
             }
             None => assert!(model.shared || packet.front().is_empty(), "who shares it?"),
         },
-        What::Align => {
-            let shown = packet.front().len();
-            if packet.align(args.n) {
-                assert_eq!(shown, 0);
-                assert!(packet.front().as_ptr().addr().is_multiple_of(8));
-                assert!(!bytes.is_empty() || packet.leading_space() + args.n <= 4 * LARGEST);
-            }
-        }
         What::MakeWritable => {
             packet.make_writable(pool, off, len)?;
             let end = (off + len).min(bytes.len());
@@ -64,16 +45,10 @@ pub(crate) fn reshape(
             assert!(packet.segments().count() <= bytes.len().div_ceil(LARGEST).max(1));
         }
         What::Collapse => collapse(pool, packet, bytes, args.n % 6)?,
-        What::Pullup => match packet.pullup(args.x) {
+        _ => match packet.pullup(args.x) {
             Ok(front) => assert_eq!(front, &bytes[..args.x]),
             Err(PullupError::TooShort) => assert!(args.x > bytes.len()),
             Err(PullupError::NoBufs) if args.x > LARGEST => return Err(Failed::TooLarge),
-            Err(PullupError::NoBufs) => return Err(Failed::Unchanged),
-        },
-        _ => match packet.pulldown(off, len) {
-            Ok(range) => assert_eq!(range, &bytes[off..off + len]),
-            Err(PullupError::TooShort) => assert!(off + len > bytes.len()),
-            Err(PullupError::NoBufs) if len > LARGEST => return Err(Failed::TooLarge),
             Err(PullupError::NoBufs) => return Err(Failed::Unchanged),
         },
     }

@@ -172,15 +172,15 @@ impl World {
         match op.what {
             MakePacket | MakeEmpty | MakeCluster | MakeChain | MakeLent | MakeVec | MakeBytes
             | MakeSplinters | MakeRecord | MakeList | MakeOwned | MakePages => self.make(op),
-            Prepend | TrimFront | Truncate | Adjust | Append | Room | Writer | CopyBack
-            | WriteAt | FrontMut | Align | Zeroize | Unshare | MakeWritable | Defrag | Collapse
-            | Condense | Pullup | Pulldown | Consume => self.change(op),
+            Prepend | TrimFront | Truncate | Adjust | Append | Room | Writer | WriteAt
+            | FrontMut | Zeroize | Unshare | MakeWritable | Defrag | Collapse | Condense
+            | Pullup | Consume => self.change(op),
             SetHeader | SetTag | TagMut | TakeTag | CopyHeader => self.header(op),
-            Join | JoinCompact | Share | Split | PopFront | CopyPacket | Dup | Enqueue
-            | Dequeue | Requeue | Scatter | Drop => self.moves(op),
+            Join | JoinCompact | Share | Split | PopFront | CopyPacket | Enqueue | Dequeue
+            | Requeue | Scatter | Drop => self.moves(op),
             IntoChain | IntoPacket | Before | IntoMixed | TryMapped | Map | IntoPieces
             | IntoBytes | DropBytes => self.convert(op),
-            CopyOut | Cursor | Chunks => {
+            CopyOut | Chunks => {
                 self.look(op);
                 Ok(())
             }

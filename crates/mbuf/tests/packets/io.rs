@@ -1,6 +1,6 @@
-//! Cursors, readers, writers, and the way to `Bytes` and back.
+//! Readers, writers, and the way to `Bytes` and back.
 
-use std::io::{BufRead, Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, Read, Write};
 
 use crate::common::{Built, Kind, balanced, pattern, pool_of};
 use bytes::{Buf, BufMut, Bytes};
@@ -26,50 +26,6 @@ fn built(pool: &MbufPool, each: &[usize]) -> Built {
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
-
-    #[test]
-    fn a_cursor_reads_as_a_slice_does(
-        each in prop::collection::vec(0usize..20, 1..12),
-        steps in prop::collection::vec((0u8..7, 0usize..40), 0..60),
-    ) {
-        // Breaks if a cursor loses its place at a boundary, at an empty mbuf, or at the end.
-        balanced(|pool| {
-            let built = built(pool, &each);
-            let mut cursor = built.chain.cursor();
-            let mut model = std::io::Cursor::new(&built.bytes[..]);
-            for &(op, n) in &steps {
-                let left = Buf::remaining(&model);
-                match op {
-                    0 => assert_eq!(cursor.set_position(n), n <= built.bytes.len()),
-                    1 if n <= left => cursor.advance(n),
-                    2 if left >= 8 => assert_eq!(cursor.get_u64(), model.get_u64()),
-                    3 => {
-                        let mut dst = vec![0; n];
-                        assert_eq!(cursor.peek(&mut dst), n <= left);
-                        let at = model.position() as usize;
-                        assert!(n > left || dst == built.bytes[at..at + n]);
-                    }
-                    4 => {
-                        let (mut a, mut b) = (vec![0; n], vec![0; n]);
-                        assert_eq!(cursor.read(&mut a).ok(), model.read(&mut b).ok());
-                        assert_eq!(a, b);
-                    }
-                    6 => {
-                        let to = SeekFrom::Current(n as i64 - 20);
-                        let pos = cursor.position() as i64 + n as i64 - 20;
-                        let there = (0..=built.bytes.len() as i64).contains(&pos);
-                        assert_eq!(cursor.seek(to).is_ok(), there);
-                    }
-                    _ => {}
-                }
-                model.set_position(cursor.position() as u64);
-                assert_eq!(cursor.remaining(), built.bytes.len() - cursor.position());
-                let rest: Vec<u8> = cursor.segments().flatten().copied().collect();
-                assert_eq!(rest, &built.bytes[cursor.position()..]);
-                assert_eq!(cursor.chunk().is_empty(), rest.is_empty());
-            }
-        });
-    }
 
     #[test]
     fn a_chain_read_to_its_end_is_empty(each in prop::collection::vec(0usize..3000, 1..8), step in 1usize..4000) {

@@ -89,7 +89,7 @@ fn a_packet_is_whole_after_each_cut() {
         let mut want = b"headfirst".to_vec();
         want.extend([1; 300]);
         want.extend(b"last");
-        panics(|| assert_eq!(cut.pulldown(9, 302).map(<[u8]>::len), Ok(302)));
+        panics(|| assert_eq!(cut.pullup(311).map(<[u8]>::len), Ok(311)));
         check_packet(&cut, &want);
     });
 }

@@ -1,12 +1,10 @@
-//! Operations that move a packet's bytes without changing them: contiguous in the middle, writable,
-//! in fewer mbufs. At every offset of packets and chains of every shape.
+//! Operations that move a packet's bytes without changing them: writable, in fewer mbufs.
+//! At every offset of packets and chains of every shape.
 
 use crate::common::shapes::{build, chains, packets, shapes};
 use crate::common::{Built, Kind, balanced, check_chain, check_packet, pattern, sized};
-use mbuf::{Chain, ClusterSize, CollapseError, MHLEN, MSIZE, MbufPool, Packet, PullupError};
+use mbuf::{Chain, CollapseError, MHLEN, MSIZE, MbufPool, Packet};
 use proptest::prelude::*;
-
-const K2: ClusterSize = ClusterSize::K2;
 
 /// Whether all of a packet may be written; `bytes` are the packet's bytes then.
 fn overwrite(packet: &mut Packet, bytes: &mut [u8], with: u8) -> bool {
@@ -16,82 +14,6 @@ fn overwrite(packet: &mut Packet, bytes: &mut [u8], with: u8) -> bool {
         bytes.fill(with);
     }
     may
-}
-
-#[test]
-fn pulldown_gathers_any_range_and_moves_nothing_before_it() {
-    // Breaks if the cut loses a byte at a boundary, an empty mbuf is taken for the end, or bytes
-    // before the range are copied as well.
-    packets(|_, packet, bytes, off| {
-        for len in 0..=bytes.len() + 1 {
-            let first = (packet.front().as_ptr(), packet.front().len());
-            match packet.pulldown(off, len) {
-                Ok(range) => assert_eq!(range, &bytes[off..off + len]),
-                Err(e) => {
-                    assert_eq!(e, PullupError::TooShort);
-                    assert!(off + len > bytes.len());
-                }
-            }
-            if off > first.1 {
-                let now = (packet.front().as_ptr(), packet.front().len());
-                assert_eq!(now, first, "the first mbuf is before the range");
-            }
-            check_packet(packet, bytes);
-        }
-        assert_eq!(packet.pulldown(usize::MAX, 2), Err(PullupError::TooShort));
-    });
-}
-
-#[test]
-fn pulldown_finds_what_it_has_gathered() {
-    // Breaks if the second call copies again.
-    balanced(|pool| {
-        let mut built = Built::new();
-        for n in 0..6 {
-            built
-                .push(pool, Kind::Lent, &pattern(n, 100))
-                .expect("the pool is large");
-        }
-        let mut packet = built.chain.into_packet(pool).expect("the pool is large");
-        let before = pool.stats().calls.pullup_copied;
-        for _ in 0..3 {
-            assert_eq!(packet.pulldown(150, 300), Ok(&built.bytes[150..450]));
-        }
-        assert_eq!(pool.stats().calls.pullup_copied, before + 1);
-        assert_eq!(packet.segments().count(), 5, "100, 50, 300, 50 and 100");
-    });
-}
-
-#[test]
-fn pulldown_uses_the_room_that_is_there() {
-    // Breaks if bytes that fit behind others take an mbuf all the same.
-    balanced(|pool| {
-        let mut packet = Packet::with_cluster(pool, K2, 0).expect("the pool is large");
-        packet.append(pool, &[1; 100]).expect("there is room");
-        packet.append_chain(Chain::from_owner(pool, vec![2; 50]).expect("the pool is large"));
-        let live = pool.live();
-        let range = packet.pulldown(90, 30).expect("there is room");
-        assert_eq!(range, [[1; 10].as_slice(), &[2; 20]].concat());
-        assert_eq!(pool.live(), live);
-        assert_eq!(packet.front().len(), 120);
-    });
-}
-
-#[test]
-fn pulldown_refuses_more_than_the_largest_cluster() {
-    // Breaks if a range that is too long is shortened.
-    balanced(|pool| {
-        let bytes = pattern(1, 40_000);
-        let mut packet = Packet::from_slice(pool, &bytes, 0).expect("the pool is large");
-        let refused = packet.pulldown(10_000, 16_385).map(drop);
-        assert_eq!(refused, Err(PullupError::NoBufs));
-        check_packet(&packet, &bytes);
-        assert_eq!(
-            packet.pulldown(10_000, 16_384),
-            Ok(&bytes[10_000..][..16_384])
-        );
-        check_packet(&packet, &bytes);
-    });
 }
 
 #[test]
@@ -360,42 +282,6 @@ fn collapse_of_very_many_mbufs_ends() {
 }
 
 #[test]
-fn copy_back_writes_and_extends() {
-    // Breaks if the gap shows old content of the memory, if other references see the written bytes, or if the end is
-    // wrong by the length of the existing part.
-    packets(|pool, packet, bytes, off| {
-        for len in 0..4 {
-            let mut copy = packet.copy_packet().expect("the pool is large");
-            let mut want = bytes.clone();
-            let src = pattern(200, len);
-            copy.copy_back(pool, off, &src).expect("the pool is large");
-            want.resize(want.len().max(off + len), 0);
-            want[off..off + len].copy_from_slice(&src);
-            check_packet(&copy, &want);
-            assert_eq!(copy.header(), packet.header());
-            check_packet(packet, bytes);
-        }
-        packet
-            .copy_back(pool, off + 3000, b"far")
-            .expect("the pool is large");
-        bytes.resize(off + 3000, 0);
-        bytes.extend(b"far");
-    });
-}
-
-#[test]
-fn copy_back_refuses_4_gib() {
-    // Breaks if the end wraps round.
-    balanced(|pool| {
-        let mut packet = Packet::from_slice(pool, &[1; 10], 0).expect("the pool is large");
-        for off in [u32::MAX as usize, usize::MAX] {
-            assert!(packet.copy_back(pool, off, &[1]).is_err());
-        }
-        check_packet(&packet, &[1; 10]);
-    });
-}
-
-#[test]
 fn copy_packet_shows_the_same_and_shares_it() {
     // Breaks if the header or a piece is left out, if clusters are copied, or if the first mbuf's
     // room for headers is lost.
@@ -495,40 +381,6 @@ fn space_is_the_room_that_needs_no_mbuf() {
             let lead = chain.leading_space();
             assert!(lead <= 16_384);
         }
-    });
-}
-
-#[test]
-fn align_places_data_at_the_end() {
-    // Breaks if the start is no multiple of 8, the room behind is short, or a packet that has bytes,
-    // or shares its storage, is moved.
-    balanced(|pool| {
-        for size in ClusterSize::ALL {
-            for len in [0, 1, 7, 8, 60, 1500, 2047, 2048] {
-                let mut packet = Packet::with_cluster(pool, size, 11).expect("the pool is large");
-                assert!(packet.align(len));
-                let (lead, trail) = (packet.leading_space(), packet.trailing_space());
-                assert_eq!(lead + trail, size.bytes());
-                assert!((len..len + 8).contains(&trail));
-                let live = pool.live();
-                packet
-                    .append(pool, &vec![5; len])
-                    .expect("the room is there");
-                assert_eq!(packet.front().as_ptr().addr() % 8, 0);
-                assert_eq!(pool.live(), live);
-                assert_eq!(packet.align(1), len == 0);
-            }
-        }
-        let mut small = Packet::new(pool).expect("the pool is large");
-        assert!(!small.align(MHLEN + 1));
-        assert!(small.is_valid() && small.align(MHLEN));
-        let mut shared = Packet::with_cluster(pool, K2, 0).expect("the pool is large");
-        shared.append(pool, &[1]).expect("there is room");
-        let other = shared.copy_packet().expect("the pool is large");
-        shared.truncate(0);
-        assert!(!shared.align(100));
-        drop(other);
-        assert!(shared.align(100));
     });
 }
 

@@ -78,7 +78,7 @@ fn tags_are_copied_with_the_packet_and_dropped_with_it() {
         }
         packet.set_tag(Vlan(9)).expect("the pool is large");
         packet.header_mut().flow = 4;
-        let copy = packet.dup(pool).expect("the pool is large");
+        let copy = packet.copy_packet().expect("the pool is large");
         assert_eq!(Arc::strong_count(&owner), 3);
         assert_eq!((copy.tag(), copy.header().flow), (Some(&Vlan(9)), 4));
         drop(packet);
@@ -101,7 +101,7 @@ fn an_operation_without_memory_changes_nothing() {
         packet.set_tag(Vlan(1)).expect("there are three");
         packet.set_tag(1u8).expect("there are three");
     }
-    assert!(packet.dup(&pool).is_err(), "one is left, two are needed");
+    assert!(packet.copy_packet().is_err(), "one is left, two are needed");
     assert_eq!(pool.live().tags, 2);
     packet.set_tag(1u16).expect("there are three");
     assert!(packet.set_tag(1u32).is_err());
@@ -128,7 +128,7 @@ fn a_clone_that_panics_leaves_the_original_alone() {
     let mut packet = Packet::new(&pool).expect("the pool is large");
     assert!(packet.set_tag(Fussy(owner.clone(), true)).is_ok());
     assert!(packet.set_tag(Counted(owner.clone())).is_ok());
-    assert!(catch_unwind(AssertUnwindSafe(|| packet.dup(&pool))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| packet.copy_packet())).is_err());
     assert_eq!(
         Arc::strong_count(&owner),
         3,

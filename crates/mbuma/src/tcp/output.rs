@@ -267,7 +267,7 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
     let end = plan.seq + (plan.len + syn + fin);
     if plan.kind == PlanKind::MtuProbe {
         counters.mtu_probes.inc();
-        path_mtu::on_probe_sent(t, plan.seq..end);
+        path_mtu::on_probe_sent(t, plan.seq..end, batch.now);
     }
     t.due -= Due::PROBE;
     t.send.sent_at = batch.now;

@@ -12,8 +12,6 @@
 //!
 //! [`TcpConfig::path_mtu_timeout`]: crate::config::TcpConfig::path_mtu_timeout
 
-use std::time::Duration;
-
 use wire::{IpProto, Ipv6Header};
 
 use super::options;
@@ -219,12 +217,8 @@ pub(crate) fn expire(batch: &Batch<'_>, t: &mut Tcb) {
         path.until = batch.now + batch.stack.tcp.config.path_mtu_timeout;
         path.search.begin(mss, path.interface_mss, true);
     }
-    let rtt = t.send.rtt.smoothed().unwrap_or(RTT_UNKNOWN);
-    path.search.prepare(batch.now, rtt);
+    path.search.prepare(batch.now);
 }
-
-/// Between two probes, while no round trip is known.
-const RTT_UNKNOWN: Duration = Duration::from_secs(1);
 
 /// Data was acknowledged. If it contained a probe, a larger size is found. If the path was suspected and carries
 /// smaller segments, the search begins here.

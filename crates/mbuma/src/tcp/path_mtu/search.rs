@@ -37,6 +37,9 @@ const STEP_MIN: u32 = 16;
 /// Segments that follow a probe, so that their arrival shows its loss.
 const FOLLOWERS: u32 = 5;
 
+/// Between two probes, while no round trip is known.
+const RTT_UNKNOWN: Duration = Duration::from_secs(1);
+
 /// The state of a search.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MtuSearch {
@@ -95,11 +98,14 @@ impl MtuSearch {
     }
 
     /// Before a turn to send.
-    pub(super) fn prepare(&mut self, now: Time, rtt: Duration) {
+    pub(super) fn prepare(&mut self, now: Time) {
         self.is_due = self.probe.is_none() && self.size().is_some() && self.next_at <= now;
-        if self.is_due {
-            self.next_at = now + rtt;
-        }
+    }
+
+    /// A probe is sent; the next one must not be sent before `next_at`.
+    fn on_sent(&mut self, range: Range<SeqNum>, next_at: Time) {
+        (self.is_due, self.probed) = (false, true);
+        (self.probe, self.next_at) = (Some(range), next_at);
     }
 
     /// All data before `una` has arrived. Returns the size that is thereby found.
@@ -164,12 +170,11 @@ pub(crate) fn probe_len(t: &Tcb, waiting: u32, offered: u32, window: u32) -> Opt
     (is_quiet && is_followed && window >= size).then_some(size)
 }
 
-/// It is sent.
-pub(crate) fn on_probe_sent(t: &mut Tcb, range: Range<SeqNum>) {
+/// It is sent. A round trip lies between two probes.
+pub(crate) fn on_probe_sent(t: &mut Tcb, range: Range<SeqNum>, now: Time) {
+    let rtt = t.send.rtt.smoothed().unwrap_or(RTT_UNKNOWN);
     if let Some(path) = &mut t.send.path {
-        path.search.is_due = false;
-        path.search.probed = true;
-        path.search.probe = Some(range);
+        path.search.on_sent(range, now + rtt);
     }
 }
 
@@ -246,19 +251,19 @@ mod tests {
 
     #[test]
     fn a_round_trip_lies_between_two_probes() {
-        // RFC 8899 3: breaks if probes follow each other faster than their answers.
+        // RFC 8899 3: breaks if probes follow each other faster than their answers, or if a turn that sends none puts
+        // the next one off.
         let mut search = MtuSearch::default();
         search.begin(1148, 1448, false);
-        let rtt = Duration::from_millis(50);
-        search.prepare(Time::from_millis(100), rtt);
-        assert!(search.is_due);
-        search.prepare(Time::from_millis(120), rtt);
-        assert!(!search.is_due);
-        search.prepare(Time::from_millis(150), rtt);
-        assert!(search.is_due);
-        search.probe = Some(SeqNum(0)..SeqNum(1298));
-        search.prepare(Time::from_millis(900), rtt);
-        assert!(!search.is_due, "one is under way");
+        let is_due_at = |search: &mut MtuSearch, millis| {
+            search.prepare(Time::from_millis(millis));
+            search.is_due
+        };
+        assert!(is_due_at(&mut search, 100) && is_due_at(&mut search, 101));
+        search.on_sent(SeqNum(0)..SeqNum(1298), Time::from_millis(150));
+        assert!(!is_due_at(&mut search, 900), "one is under way");
+        search.forget_probe();
+        assert!(!is_due_at(&mut search, 149) && is_due_at(&mut search, 150));
     }
 
     #[test]

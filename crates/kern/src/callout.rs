@@ -35,11 +35,8 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::slot_map::{SlotKey, SlotMap};
 use crate::time::Time;
-
-use slab::{Timer, TimerSlab};
-
-mod slab;
 
 /// The length of one tick of the wheel.
 pub const TICK: Duration = Duration::from_nanos(TICK_NS);
@@ -68,16 +65,25 @@ pub struct Callout<T> {
     occupied: [u64; LEVELS],
     /// The lists: those of the wheel, level by level, and last the due one.
     slots: Box<[TimerList; SLOTS + 1]>,
-    timers: TimerSlab<T>,
+    timers: SlotMap<Timer<T>>,
     /// Timers about to fire, between two uses empty; kept for its memory.
     firing: Vec<(Time, u64, u32)>,
 }
 
 /// Names one scheduled timer. Once the timer fired or was cancelled, the id is void.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct CalloutId {
-    index: u32,
-    generation: u32,
+pub struct CalloutId(SlotKey);
+
+/// One pending timer.
+struct Timer<T> {
+    at: Time,
+    seq: u64,
+    token: T,
+    /// Neighbours on its list.
+    next: u32,
+    prev: u32,
+    /// The list that it is on.
+    slot: u16,
 }
 
 /// A doubly linked list of timers; the links are in the timers.
@@ -99,7 +105,7 @@ impl<T> Callout<T> {
             seq: 0,
             occupied: [0; LEVELS],
             slots: Box::new([TimerList::EMPTY; SLOTS + 1]),
-            timers: TimerSlab::new(),
+            timers: SlotMap::default(),
             firing: Vec::new(),
         }
     }
@@ -111,20 +117,25 @@ impl<T> Callout<T> {
     /// If 2^32 - 1 timers are pending already.
     #[doc(alias = "callout_reset")]
     pub fn schedule(&mut self, at: Time, token: T) -> CalloutId {
-        let timer = Timer::new(at, self.seq, token);
+        let key = self.timers.insert(Timer {
+            at,
+            seq: self.seq,
+            token,
+            next: NONE,
+            prev: NONE,
+            slot: u16::MAX,
+        });
         self.seq += 1;
-        let (index, generation) = self.timers.insert(timer);
-        self.place(index);
-        CalloutId { index, generation }
+        self.place(key.index());
+        CalloutId(key)
     }
 
     /// Stops a timer and gives its token back, or `None` if it fired or was cancelled before.
     #[doc(alias = "callout_stop")]
     pub fn cancel(&mut self, id: CalloutId) -> Option<T> {
-        let timer = self.timers.lookup(id.index, id.generation)?;
-        let slot = timer.slot;
-        self.unlink(id.index, slot);
-        Some(self.timers.remove(id.index).token)
+        let slot = self.timers.get(id.0)?.slot;
+        self.unlink(id.0.index(), slot);
+        Some(self.timers.remove(id.0)?.token)
     }
 
     /// Moves the wheel to `now` and appends the tokens of the timers that fired to `fired`, in
@@ -162,9 +173,7 @@ impl<T> Callout<T> {
     /// The deadline of a pending timer.
     #[must_use]
     pub fn deadline(&self, id: CalloutId) -> Option<Time> {
-        self.timers
-            .lookup(id.index, id.generation)
-            .map(|timer| timer.at)
+        self.timers.get(id.0).map(|timer| timer.at)
     }
 
     /// How many timers are pending.
@@ -243,7 +252,7 @@ impl<T> Callout<T> {
         }
         self.firing.sort_unstable();
         for (.., index) in self.firing.drain(..) {
-            fired.push(self.timers.remove(index).token);
+            fired.extend(self.timers.remove_at(index).map(|timer| timer.token));
         }
     }
 
@@ -285,7 +294,7 @@ impl<T> Callout<T> {
     fn slot_len_if_valid(&self, slot: usize, list: &TimerList) -> Option<usize> {
         let (mut len, mut prev, mut index) = (0, NONE, list.head);
         while index != NONE {
-            let timer = self.timers.live(index)?;
+            let timer = self.timers.at(index)?;
             let due = tick_of_deadline(timer.at);
             let belongs = position(self.tick, due).map_or(DUE, |(l, s)| slot_index(l, s));
             if timer.prev != prev || usize::from(timer.slot) != slot {
@@ -312,7 +321,7 @@ impl<T> fmt::Debug for Callout<T> {
 
 impl fmt::Debug for CalloutId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CalloutId({}.{})", self.index, self.generation)
+        write!(f, "CalloutId({:#x})", self.0.number())
     }
 }
 

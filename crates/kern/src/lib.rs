@@ -45,6 +45,7 @@
 //! | [`invariant!`] | checks of whole structures, for builds that can afford them |
 //! | `json` | places and times in JSON |
 //! | [`order`] | the one table of lock ranks |
+//! | [`slot_map`] | values in places that are used again, found by keys |
 //! | [`time`] | [`Time`], an instant on a clock that the caller chose |
 #![deny(clippy::missing_errors_doc)]
 #![deny(unsafe_code)]
@@ -101,6 +102,7 @@ mod impl_debug;
 pub mod invariant;
 mod json;
 pub mod order;
+pub mod slot_map;
 pub mod time;
 
 #[cfg(all(test, loom))]

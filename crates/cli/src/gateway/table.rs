@@ -11,6 +11,8 @@
 //! Invariants: a token finds the object that it was made for, or nothing.
 //! Locks: none.
 
+use kern::slot_map::{SlotKey, SlotMap};
+
 /// Declares [`SourceKind`], with a list of all kinds.
 macro_rules! source_kinds {
     ($(#[$about:meta] $kind:ident,)*) => {
@@ -84,23 +86,23 @@ impl From<Token> for u64 {
     }
 }
 
-const INDEX_BITS: u32 = 32;
 const KIND_SHIFT: u32 = 56;
-const GENERATION_MAX: u32 = (1 << (KIND_SHIFT - INDEX_BITS)) - 1;
+/// The generation lies between the kind and an index of 32 bits.
+const GENERATION_BITS: u32 = KIND_SHIFT - 32;
 
 impl Token {
     /// Names the only one of its kind.
     pub(super) const fn only(kind: SourceKind) -> Token {
-        Token::new(kind, 0, 0)
+        Token::nth(kind, 0)
     }
 
     /// Names the `index`th of a kind that never changes.
     pub(super) const fn nth(kind: SourceKind, index: u32) -> Token {
-        Token::new(kind, 0, index)
+        Token::new(kind, SlotKey::from_number(index as u64))
     }
 
-    const fn new(kind: SourceKind, generation: u32, index: u32) -> Token {
-        Token((kind as u64) << KIND_SHIFT | (generation as u64) << INDEX_BITS | index as u64)
+    const fn new(kind: SourceKind, key: SlotKey) -> Token {
+        Token((kind as u64) << KIND_SHIFT | key.number())
     }
 
     /// The token that has this number.
@@ -115,11 +117,11 @@ impl Token {
 
     /// The index within its kind.
     pub(super) const fn index(self) -> usize {
-        (self.0 & ((1 << INDEX_BITS) - 1)) as usize
+        self.key().index() as usize
     }
 
-    const fn generation(self) -> u32 {
-        (self.0 >> INDEX_BITS) as u32 & GENERATION_MAX
+    const fn key(self) -> SlotKey {
+        SlotKey::from_number(self.0 & ((1 << KIND_SHIFT) - 1))
     }
 }
 
@@ -127,109 +129,51 @@ impl Token {
 #[derive(Debug)]
 pub(super) struct Table<T> {
     kind: SourceKind,
-    slots: Vec<TableSlot<T>>,
-    free: Vec<u32>,
-    /// The generation of places that are new: places that had tokens before may have been given back.
-    fresh: u32,
-}
-
-/// An empty table keeps the memory of no more places than this.
-const KEPT_PLACES: usize = 64;
-
-#[derive(Debug)]
-struct TableSlot<T> {
-    /// The tokens of all objects in the table.
-    generation: u32,
-    value: Option<T>,
+    objects: SlotMap<T, GENERATION_BITS>,
 }
 
 impl<T> Table<T> {
     /// An empty table.
-    pub(super) const fn new(kind: SourceKind) -> Table<T> {
-        Table {
-            kind,
-            slots: Vec::new(),
-            free: Vec::new(),
-            fresh: 0,
-        }
+    pub(super) fn new(kind: SourceKind) -> Table<T> {
+        let objects = SlotMap::default();
+        Table { kind, objects }
     }
 
     /// The token of the next [`Table::insert`], for an object that must have it before.
     pub(super) fn next_token(&self) -> Token {
-        let fresh = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-        let index = self.free.last().copied().unwrap_or(fresh);
-        let slot = self.slots.get(index as usize);
-        Token::new(self.kind, slot.map_or(self.fresh, |p| p.generation), index)
+        Token::new(self.kind, self.objects.next_key())
     }
 
     /// Adds `value`.
     pub(super) fn insert(&mut self, value: T) -> Token {
-        let token = self.next_token();
-        let value = Some(value);
-        match self.slots.get_mut(token.index()) {
-            Some(slot) => {
-                self.free.pop();
-                slot.value = value;
-            }
-            None => self.slots.push(TableSlot {
-                generation: self.fresh,
-                value,
-            }),
-        }
-        token
+        Token::new(self.kind, self.objects.insert(value))
     }
 
     /// The object that `token` names, if it is one of this table and still there.
     pub(super) fn find(&mut self, token: Token) -> Option<&mut T> {
-        let slot = self.slots.get_mut(token.index())?;
-        let is_its = token.kind() == Some(self.kind) && slot.generation == token.generation();
-        is_its.then_some(slot.value.as_mut())?
+        let is_its = token.kind() == Some(self.kind);
+        is_its.then_some(self.objects.get_mut(token.key())?)
     }
 
     /// Removes the object that `token` names; the token names nothing from now on.
     pub(super) fn remove(&mut self, token: Token) -> Option<T> {
-        let slot = self.slots.get_mut(token.index())?;
-        if slot.generation != token.generation() {
-            return None;
-        }
-        let value = slot.value.take()?;
-        slot.generation = (slot.generation + 1) & GENERATION_MAX;
-        self.free.push(token.index() as u32);
-        if self.len() == 0 && self.slots.len() > KEPT_PLACES {
-            self.give_back();
-        }
-        Some(value)
-    }
-
-    /// Gives back the memory of all places, which are free: otherwise the memory of a spike would stay for ever.
-    #[cold]
-    fn give_back(&mut self) {
-        let used = self.slots.iter().map(|slot| slot.generation);
-        self.fresh = used.fold(self.fresh, u32::max);
-        (self.slots, self.free) = (Vec::new(), Vec::new());
+        self.objects.remove(token.key())
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.objects.len()
     }
 
     /// All of them with their tokens.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
-        self.slots.iter().zip(0..).filter_map(|(slot, index)| {
-            let token = Token::new(self.kind, slot.generation, index);
-            Some((token, slot.value.as_ref()?))
-        })
+        let objects = self.objects.iter();
+        objects.map(|(key, value)| (Token::new(self.kind, key), value))
     }
 
     /// Takes all of them out.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> {
-        let slots = std::mem::take(&mut self.slots);
-        self.free.clear();
-        // Tokens of removed objects name nothing from now on.
-        let used = slots.iter().map(|slot| slot.generation + 1);
-        self.fresh = used.fold(self.fresh, u32::max) & GENERATION_MAX;
-        slots.into_iter().filter_map(|slot| slot.value)
+        self.objects.drain()
     }
 }
 

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::announce;
+use crate::args::serve::ServeUrl;
 use crate::args::{AttachArgs, AttachTarget, NetOpts};
 use crate::channel::{self, Channel, ChannelMessage};
 use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, SetupStep};
@@ -49,13 +50,15 @@ pub(crate) struct Announcement {
     pub(crate) log: Option<File>,
     /// The process that started this one in the background, and waits.
     pub(crate) starter: Option<Channel>,
-    /// The address at which files are served, to be printed.
-    pub(crate) url: Option<String>,
+    /// How clients name the server, at each of its addresses.
+    pub(crate) url: Option<ServeUrl>,
+    /// The places at which it serves, to be printed.
+    pub(crate) places: Vec<String>,
 }
 
 impl Announcement {
     /// Prints where files are served.
-    pub(crate) fn of_url(url: String) -> Announcement {
+    pub(crate) fn of_url(url: ServeUrl) -> Announcement {
         Announcement {
             url: Some(url),
             ..Announcement::default()
@@ -75,8 +78,8 @@ impl Announcement {
             let text = format!("{}\n", Pid::own().0);
             fs::write(&path, text).map_err(Error::io(&doing))?;
         }
-        if let Some(url) = self.url.take() {
-            announce("serving at", &url);
+        for place in self.places.drain(..) {
+            announce("serving at", &place);
         }
         if let Some(starter) = self.starter.take() {
             let what = match self.log {
@@ -92,7 +95,7 @@ impl Announcement {
 }
 
 /// The same, with an announcement when the network is up.
-pub(crate) fn serve(args: &AttachArgs, announcement: Announcement) -> Result<u8, Error> {
+pub(crate) fn serve(args: &AttachArgs, mut announcement: Announcement) -> Result<u8, Error> {
     announcement.begin()?;
     // Before any other file is opened, while the numbers are still the caller's descriptors.
     let ready_fd = inherit(args.ready_fd, "--ready-fd")?;
@@ -101,6 +104,9 @@ pub(crate) fn serve(args: &AttachArgs, announcement: Announcement) -> Result<u8,
     let place = AttachPlace::find(&args.target, args.userns_path.as_deref())?;
     refuse_our_own(&place)?;
     let (guest, agent) = make_guest(&args.ifname, &args.net, &place)?;
+    if let Some(url) = announcement.url {
+        announcement.places = url.at(&guest.ends);
+    }
     let name = name_of(&args.target, &place.net)?;
     let mut lifecycle = NamespaceEnds {
         signals,

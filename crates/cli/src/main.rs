@@ -37,6 +37,7 @@ mod relay;
 mod resolv_conf;
 mod sandbox;
 mod serve;
+mod server_link;
 mod serving_process;
 mod signals;
 mod special;

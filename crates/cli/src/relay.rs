@@ -92,8 +92,9 @@ impl RelayWatch {
             while let Some(message) = self.process.hear("relaying in a process of its own")? {
                 match message {
                     ChannelMessage::Up => {
-                        let at = args.listen.interface.address.addr();
-                        announce("relaying from", &format!("{at}:{}", args.listen.port));
+                        for at in args.listen.addrs() {
+                            announce("relaying from", &at.to_string());
+                        }
                     }
                     ChannelMessage::Done(code) => return Ok(code),
                     _ => {}

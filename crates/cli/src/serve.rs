@@ -3,8 +3,9 @@
 //! In a namespace it works like `attach`, without a gateway. On the host a forked helper makes the interface, or opens
 //! an existing one, as `attach`'s helper does in a namespace, and the server lasts until a signal.
 //!
-//! Invariants: the host gets one interface with one address, which is removed when mbuma ends. No packet reaches a
-//! socket of the host: the stack answers for its own address only, and sends nothing on. Locks: none.
+//! Invariants: the host gets one interface, which is removed when mbuma ends, with an address of each version of IP
+//! that the server has. No packet reaches a socket of the host: the stack answers for its own addresses only, and sends
+//! nothing on. Locks: none.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -54,7 +55,8 @@ pub(crate) fn run(args: ServeArgs) -> Result<u8, Error> {
 fn on_host(place: ServePlace) -> Result<u8, Error> {
     let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
     let guest = interface_here(&place.ifname, &place.net)?;
-    let mut lifecycle = UntilAsked::new(signals, "serving at", place.url);
+    let places = place.url.at(&guest.ends);
+    let mut lifecycle = UntilAsked::new(signals, "serving at", places);
     monitor::serve(guest, &place.net, &mut lifecycle)
 }
 
@@ -75,24 +77,26 @@ fn helper_main(ifname: &str, net: &NetOpts, channel: &Channel) -> u8 {
 /// A server without a namespace lasts until a signal asks.
 pub(crate) struct UntilAsked {
     signals: SignalFd,
-    /// A verb and a place, to be announced when it serves.
-    announcement: Option<(&'static str, String)>,
+    /// To be announced when it serves.
+    verb: &'static str,
+    places: Vec<String>,
 }
 
 impl UntilAsked {
-    /// Announces `place` when it serves.
-    pub(crate) fn new(signals: SignalFd, verb: &'static str, place: String) -> UntilAsked {
+    /// Announces `places` when it serves.
+    pub(crate) fn new(signals: SignalFd, verb: &'static str, places: Vec<String>) -> UntilAsked {
         UntilAsked {
             signals,
-            announcement: Some((verb, place)),
+            verb,
+            places,
         }
     }
 }
 
 impl Lifecycle for UntilAsked {
     fn up(&mut self) -> Result<(), Error> {
-        if let Some((verb, place)) = self.announcement.take() {
-            announce(verb, &place);
+        for place in self.places.drain(..) {
+            announce(self.verb, &place);
         }
         Ok(())
     }

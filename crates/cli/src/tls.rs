@@ -46,20 +46,20 @@ pub(crate) struct ServerTls {
 }
 
 impl ServerTls {
-    /// A server at `addr`. If `alpn` has protocols, clients that name others alone are refused; the first one counts
+    /// A server at `addrs`. If `alpn` has protocols, clients that name others alone are refused; the first one counts
     /// that a client names too.
     ///
     /// # Errors
     /// A file can't be read, or has no certificate or key; the two do not belong together.
     pub(crate) fn of(
         identity: &TlsIdentity,
-        addr: IpAddr,
+        addrs: &[IpAddr],
         alpn: &[&[u8]],
     ) -> Result<ServerTls, Error> {
         let making = || Error::io("making a certificate");
         let keys = match identity {
             TlsIdentity::SelfSigned => {
-                let (certificate, key) = self_signed(addr).map_err(other).map_err(making())?;
+                let (certificate, key) = self_signed(addrs).map_err(other).map_err(making())?;
                 let certified = certified(vec![certificate], key);
                 vec![Arc::new(certified.map_err(making())?)]
             }
@@ -147,12 +147,13 @@ fn certified(
     })
 }
 
-/// A key, and a certificate for `addr` that it signs itself.
+/// A key, and a certificate for `addrs` that it signs itself.
 fn self_signed(
-    addr: IpAddr,
+    addrs: &[IpAddr],
 ) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), rcgen::Error> {
     let key = KeyPair::generate()?;
-    let mut params = CertificateParams::new([addr.to_string()])?;
+    let mut params =
+        CertificateParams::new(addrs.iter().map(IpAddr::to_string).collect::<Vec<_>>())?;
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, "mbuma");
     params.distinguished_name = name;

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &VmArgs) -> Result<u8, Error> {
         ends: GuestEnd::new(IFNAME, [0; 6], &net, true),
     };
     let place = args.socket.display().to_string();
-    let mut lifecycle = UntilAsked::new(signals, "listening at", place);
+    let mut lifecycle = UntilAsked::new(signals, "listening at", vec![place]);
     let served = monitor::serve(guest, &net, &mut lifecycle);
     drop(name);
     served

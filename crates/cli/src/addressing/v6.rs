@@ -70,7 +70,7 @@ impl Addressing6 {
 
     /// The network's first address.
     pub(crate) fn prefix(&self) -> Ipv6Addr {
-        Ipv6Addr::from_bits(self.gateway.to_bits() >> PREFIX_LEN << PREFIX_LEN)
+        Ipv6Addr::from_bits(self.gateway.to_bits() & (u128::MAX << (128 - self.prefix_len)))
     }
 
     /// The same network for guest `number`, counted from 0.

@@ -8,7 +8,7 @@ use crate::addressing::Addressing6;
 use crate::sys::routes;
 
 /// The smallest MTU of a link that carries IPv6 (RFC 8200 section 5).
-const MTU_MIN_V6: u16 = 1280;
+pub(super) const MTU_MIN_V6: u16 = 1280;
 
 /// The options.
 #[derive(Clone, Copy, Debug, clap::Args)]

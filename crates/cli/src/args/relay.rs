@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | `in=PID` or `in=PATH` | an interface in this network namespace | the same |
 //! | `tap=NAME` | its name; without `in`, an interface of the host | the same |
-//! | `address=ADDR/LEN` | the address of this side, and its network | the same |
-//! | `gateway=ADDR` | the way to other networks | the same |
+//! | `address=ADDR/LEN` | the address of this side, and its network; again for the other version of IP | the same |
+//! | `gateway=ADDR` | the way to other networks; again for the other version of IP | the same |
 //! | `port=N` | where clients connect | |
 //! | `to=ADDR:PORT` | | where the server is |
 //! | `tls=NAME` | | the server speaks TLS, with a certificate for this name or address |
@@ -15,14 +15,14 @@
 //! Locks: none.
 
 use std::iter;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use rustls::pki_types::ServerName;
 
-use super::serve::{Alone, ServeOpts, ServerAddress, TlsOpts};
-use super::{AttachTarget, FamilyOpts, NetOpts, TapUse, attach_target, ifname};
+use super::serve::{Alone, ServeOpts, ServerAddress, ServerAddresses, TlsOpts};
+use super::{AttachTarget, NetOpts, TapUse, attach_target, ifname};
 
 /// The name of an interface in a namespace.
 const IFNAME: &str = "tap0";
@@ -50,17 +50,20 @@ Examples:
       clients speak TLS, and the server gets their bytes without
   mbuma relay --ca ca.pem in=4711,address=10.0.3.2/24,port=80 to=10.0.3.1:8443,tls=www.example
       clients without TLS reach a server that speaks it
+  mbuma relay in=4711,address=10.0.3.2/24,port=80 \\
+              in=4712,address=2001:db8::2/64,to=[2001:db8::1]:8080
+      clients speak IPv4, the server IPv6; an interface takes an address of each, as two words
 
 Each side gets an interface, whose other end has the first other address of its network. A TAP of
 that name that is there is not changed.
-It prints the address when clients may connect, and ends at SIGTERM or SIGINT, or when a namespace
+It prints each address when clients may connect, and ends at SIGTERM or SIGINT, or when a namespace
 has ended.
 
 Exit status:
   0 after its end; 125 if mbuma failed; 2 for a mistake in the options."
 )]
 pub(crate) struct RelayArgs {
-    /// Where clients connect, over IPv4: in=PID|PATH or tap=NAME, address=ADDR/LEN, port=N, gateway=ADDR
+    /// Where clients connect: in=PID|PATH or tap=NAME, address=ADDR/LEN, port=N, gateway=ADDR
     #[arg(value_name = "LISTEN")]
     pub(crate) listen: ListenSide,
 
@@ -116,15 +119,14 @@ impl RelayArgs {
         if !self.alpn.is_empty() && !to_clients && !to_server {
             return Err("--alpn goes with --tls, or with tls=NAME in CONNECT".to_owned());
         }
-        let ListenSide { interface, port } = &self.listen;
-        if self.connect.to == SocketAddrV4::new(interface.address.addressing().gateway, *port) {
+        if self.listen.addrs().contains(&self.connect.to) {
             return Err(
                 "the server is the relay itself: `to` is the address and port of LISTEN".to_owned(),
             );
         }
-        let to = *self.connect.to.ip();
+        let to = self.connect.to.ip();
         let mut sides = iter::once(&self.listen.interface).chain(&self.connect.interface);
-        if !sides.any(|side| side.gateway.is_some() || side.address.reaches(to)) {
+        if !sides.any(|side| side.at.reaches(to)) {
             return Err(format!(
                 "no route to {to}: it is in no network of an interface, so CONNECT takes gateway=ADDR"
             ));
@@ -147,17 +149,17 @@ pub(crate) struct RelayInterface {
     /// In this namespace; without it, on the host.
     pub(crate) inside: Option<AttachTarget>,
     pub(crate) ifname: String,
-    pub(crate) address: ServerAddress,
-    pub(crate) gateway: Option<Ipv4Addr>,
+    pub(crate) at: ServerAddresses,
 }
 
 impl RelayInterface {
     /// The same in the words of `attach`.
     pub(crate) fn net(&self, args: &RelayArgs) -> NetOpts {
         let on_host = self.inside.is_none();
+        let (cidr, families) = self.at.families();
         NetOpts {
-            cidr: self.address.addressing(),
-            families: FamilyOpts::V4,
+            cidr,
+            families,
             no_dns: true,
             tap: TapUse::Find,
             mtu: on_host.then_some(super::serve::MTU_OF_HOST),
@@ -180,12 +182,20 @@ pub(crate) struct ListenSide {
     pub(crate) port: u16,
 }
 
+impl ListenSide {
+    /// Where clients connect.
+    pub(crate) fn addrs(&self) -> Vec<SocketAddr> {
+        let addrs = self.interface.at.addrs().into_iter();
+        addrs.map(|addr| SocketAddr::new(addr, self.port)).collect()
+    }
+}
+
 /// The side of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectSide {
     /// None: the clients'.
     pub(crate) interface: Option<RelayInterface>,
-    pub(crate) to: SocketAddrV4,
+    pub(crate) to: SocketAddr,
     /// The server speaks TLS, and has this name.
     pub(crate) tls: Option<ServerName<'static>>,
 }
@@ -195,8 +205,8 @@ pub(crate) struct ConnectSide {
 struct Words<'a> {
     inside: Option<&'a str>,
     tap: Option<&'a str>,
-    address: Option<&'a str>,
-    gateway: Option<&'a str>,
+    address: Vec<&'a str>,
+    gateway: Vec<&'a str>,
     port: Option<&'a str>,
     to: Option<&'a str>,
     tls: Option<&'a str>,
@@ -212,8 +222,14 @@ impl<'a> Words<'a> {
             let place = match name {
                 "in" => &mut words.inside,
                 "tap" => &mut words.tap,
-                "address" => &mut words.address,
-                "gateway" => &mut words.gateway,
+                "address" => {
+                    words.address.push(value);
+                    continue;
+                }
+                "gateway" => {
+                    words.gateway.push(value);
+                    continue;
+                }
                 "port" => &mut words.port,
                 "to" => &mut words.to,
                 "tls" => &mut words.tls,
@@ -232,8 +248,8 @@ impl<'a> Words<'a> {
 
     /// Whether an interface is requested.
     fn name_interface(&self) -> bool {
-        let named = [self.inside, self.tap, self.address, self.gateway];
-        named.iter().any(Option::is_some)
+        let named = [self.inside, self.tap].iter().any(Option::is_some);
+        named || !self.address.is_empty() || !self.gateway.is_empty()
     }
 
     fn interface(&self) -> Result<RelayInterface, String> {
@@ -243,16 +259,20 @@ impl<'a> Words<'a> {
             (None, Some(_)) => IFNAME,
             (None, None) => return Err("it takes in=PID|PATH or tap=NAME".to_owned()),
         };
-        let address = self.address.ok_or("it takes address=ADDR/LEN")?;
-        let gateway = self.gateway.map(|text| {
-            let parsed = text.parse::<Ipv4Addr>();
-            parsed.map_err(|_| format!("`{text}` is no IPv4 address"))
+        if self.address.is_empty() {
+            return Err("it takes address=ADDR/LEN".to_owned());
+        }
+        let all = self.address.iter().map(|text| text.parse());
+        let all: Vec<ServerAddress> = all.collect::<Result<_, String>>()?;
+        let gateways = self.gateway.iter().map(|text| {
+            let parsed = text.parse::<IpAddr>();
+            parsed.map_err(|_| format!("`{text}` is no address"))
         });
+        let gateways = gateways.collect::<Result<Vec<_>, String>>()?;
         Ok(RelayInterface {
             inside,
             ifname: ifname(name)?,
-            address: address.parse()?,
-            gateway: gateway.transpose()?,
+            at: ServerAddresses::of(&all, &gateways)?,
         })
     }
 }
@@ -284,9 +304,9 @@ impl FromStr for ConnectSide {
             return Err("`port` is for LISTEN".to_owned());
         }
         let to = words.to.ok_or("it takes to=ADDR:PORT")?;
-        let to: SocketAddrV4 = to
+        let to: SocketAddr = to
             .parse()
-            .map_err(|_| format!("`{to}` is no IPv4 address with a port"))?;
+            .map_err(|_| format!("`{to}` is no address with a port"))?;
         if to.port() == 0 {
             return Err("port 0 is no server's".to_owned());
         }
@@ -329,6 +349,11 @@ mod tests {
             connect.expect("a side").interface.map(|i| i.ifname),
             Some("r0".into())
         );
+        let listen = "in=1,address=10.0.3.2/24,address=2001:db8::2/64,gateway=fe80::1,port=80"
+            .parse::<ListenSide>()
+            .expect("a side");
+        let addrs: Vec<_> = listen.addrs().iter().map(SocketAddr::to_string).collect();
+        assert_eq!(addrs, ["10.0.3.2:80", "[2001:db8::2]:80"]);
         for wrong in [
             "",
             "port=80",
@@ -337,6 +362,7 @@ mod tests {
             "in=1,address=10.0.3.2/24,port=0",
             "x=1",
             "in=1,in=2",
+            "in=1,address=10.0.3.2/24,address=10.0.4.2/24,port=80",
             "in=1,address=10.0.3.2/24,port=80,tls=a.test",
         ] {
             assert!(wrong.parse::<ListenSide>().is_err(), "{wrong}");

@@ -1,20 +1,18 @@
 //! Serving files: the options of `run` and `attach`, and the command line of `mbuma serve`.
 //!
-//! Invariants: the server's address is a host of its network, and so is its neighbour's, another one.
 //! Locks: none.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use super::{
-    AttachTarget, FamilyOpts, NetOpts, StatsFormat, TapUse, attach_target, ifname, workers_default,
-};
-use crate::addressing::Addressing;
+use super::{AttachTarget, NetOpts, StatsFormat, TapUse, attach_target, ifname, workers_default};
 use crate::errors::Error;
+use crate::guest::GuestEnd;
 
+mod address;
 mod tls;
 
+pub(crate) use address::{NextHops, ServerAddress, ServerAddresses};
 pub(crate) use tls::{IdentityFiles, TlsIdentity, TlsOpts};
 
 /// Connections that are served at once, at most.
@@ -27,11 +25,6 @@ const PORT: u16 = 80;
 const PORT_TLS: u16 = 443;
 /// The MTU of an interface of the host: that of its neighbours on an Ethernet. Large segments go to the host whole.
 pub(super) const MTU_OF_HOST: u16 = 1500;
-/// The server's address in another namespace.
-const ADDRESS_INSIDE: ServerAddress = ServerAddress {
-    addr: Ipv4Addr::new(10, 0, 2, 2),
-    prefix_len: 24,
-};
 
 /// Files that the guest finds at the gateway's own address.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -87,8 +80,10 @@ pub(crate) struct Alone {
     connections: usize,
     /// Shows its figures.
     pub(crate) status: bool,
-    /// The next hop to clients outside of its own network.
-    pub(crate) gateway: Option<Ipv4Addr>,
+    /// The next hops to clients outside of its own networks.
+    pub(crate) next_hops: NextHops,
+    /// A kernel that gives the interface no IPv6 is an error: an address of it was asked for.
+    pub(crate) needs_v6: bool,
 }
 
 impl Alone {
@@ -97,7 +92,8 @@ impl Alone {
         port: PORT,
         connections: 0,
         status: false,
-        gateway: None,
+        next_hops: NextHops { v4: None, v6: None },
+        needs_v6: true,
     };
 }
 
@@ -109,17 +105,19 @@ impl Alone {
     after_help = "\
 Examples:
   mbuma serve ./public --in 4711
-      at http://10.0.2.2/ for process 4711
+      at http://10.0.2.2/ and http://[fd00::2]/ for process 4711
   mbuma serve ./public --in /run/netns/blue --tap eth1
       by an interface of that name
   mbuma serve /srv --tap srv0 --address 192.0.2.2/24
       at http://192.0.2.2/ for this host, which is 192.0.2.1 there; as root
   mbuma serve /srv --tap srv0 --address 192.0.2.2/24 --tls=self-signed
       at https://192.0.2.2/, with a certificate of its own
+  mbuma serve /srv --tap srv0 --address 192.0.2.2/24 --address 2001:db8::2/64
+      over IPv4 and IPv6; one of them is enough
   mbuma serve /srv --tap srv0 --address 192.0.2.2/24 --gateway 192.0.2.1
       srv0 is there already, in a bridge for instance; so it may be with --in
 
-It prints the address when it serves. SIGTERM and SIGINT end it when the responses under way have
+It prints each address when it serves. SIGTERM and SIGINT end it when the responses under way have
 gone, after ten seconds at most.
 
 Exit status:
@@ -140,16 +138,17 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME", value_parser = ifname)]
     tap: Option<String>,
 
-    /// The server's IPv4 address and the length of its network's prefix [default with --in: 10.0.2.2/24]
+    /// The server's address, of IPv4 or IPv6, and the length of its network's prefix; again for the other version
+    /// [default with --in: 10.0.2.2/24 and fd00::2/64]
     ///
     /// A new interface gets the first other address of that network.
     #[arg(long, value_name = "ADDR/LEN")]
-    address: Option<ServerAddress>,
+    address: Vec<ServerAddress>,
 
-    /// Answer clients of other networks through this address [default: the host's or namespace's address of a new
-    /// interface]
+    /// Answer clients of other networks through this address; again for the other version of IP [default: the host's or
+    /// namespace's address of a new interface]
     #[arg(long, value_name = "ADDR")]
-    gateway: Option<Ipv4Addr>,
+    gateway: Vec<IpAddr>,
 
     /// The server's port [default: 80, or 443 with --tls]
     #[arg(long, value_name = "N", value_parser = super::number::port)]
@@ -212,42 +211,72 @@ pub(crate) struct ServePlace {
     pub(crate) inside: Option<AttachTarget>,
     pub(crate) ifname: String,
     pub(crate) net: NetOpts,
-    /// Where clients find it.
-    pub(crate) url: String,
+    /// How clients name it.
+    pub(crate) url: ServeUrl,
+}
+
+/// A server's URL without its address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServeUrl {
+    scheme: &'static str,
+    port: u16,
+    usual: u16,
+}
+
+impl ServeUrl {
+    /// The whole ones of a server with these addresses.
+    pub(crate) fn at(self, ends: &GuestEnd) -> Vec<String> {
+        let v4 = ends.v4.map(|v4| IpAddr::from(v4.gateway));
+        let v6 = ends.v6.map(|v6| IpAddr::from(v6.gateway));
+        let all = v4.into_iter().chain(v6);
+        let url = |addr| match (self.port == self.usual, addr) {
+            (false, addr) => format!("{}://{}/", self.scheme, SocketAddr::new(addr, self.port)),
+            (true, IpAddr::V4(addr)) => format!("{}://{addr}/", self.scheme),
+            (true, IpAddr::V6(addr)) => format!("{}://[{addr}]/", self.scheme),
+        };
+        all.map(url).collect()
+    }
 }
 
 impl ServeArgs {
     /// The same in the words of `attach`.
     ///
     /// # Errors
-    /// A mistake in `--tls`, or no interface is named.
+    /// A mistake in `--tls` or in the addresses, or no interface is named.
     pub(crate) fn into_place(self) -> Result<ServePlace, Error> {
-        if self.inside.is_none() && (self.tap.is_none() || self.address.is_none()) {
+        if self.inside.is_none() && (self.tap.is_none() || self.address.is_empty()) {
             return Err(Error::Usage(
                 "it takes --in PID|PATH, or --tap NAME and --address ADDR/LEN for an interface of this host".to_owned(),
             ));
         }
         let tls = self.tls.identity().map_err(Error::Usage)?;
-        let address = self.address.unwrap_or(ADDRESS_INSIDE);
+        let addresses = match &*self.address {
+            [] => ServerAddresses::INSIDE.with_next_hops(&self.gateway),
+            all => ServerAddresses::of(all, &self.gateway),
+        };
+        let addresses = addresses.map_err(Error::Usage)?;
         let on_host = self.inside.is_none();
         let (scheme, usual) = match tls {
             None => ("http", PORT),
             Some(_) => ("https", PORT_TLS),
         };
         let port = self.port.unwrap_or(usual);
-        let url = match port == usual {
-            true => format!("{scheme}://{}/", address.addr),
-            false => format!("{scheme}://{}:{port}/", address.addr),
+        let url = ServeUrl {
+            scheme,
+            port,
+            usual,
         };
         let alone = Alone {
             port,
             connections: self.connections,
             status: self.status,
-            gateway: self.gateway,
+            next_hops: addresses.next_hops,
+            needs_v6: !self.address.is_empty(),
         };
+        let (cidr, families) = addresses.families();
         let net = NetOpts {
-            cidr: address.addressing(),
-            families: FamilyOpts::V4,
+            cidr,
+            families,
             no_dns: true,
             tap: TapUse::Find,
             mtu: self.mtu.or(on_host.then_some(MTU_OF_HOST)),
@@ -264,74 +293,15 @@ impl ServeArgs {
             },
             ..NetOpts::default()
         };
+        if alone.needs_v6 {
+            addresses.check(net.mtu()).map_err(Error::Usage)?;
+        }
         Ok(ServePlace {
             inside: self.inside,
             ifname: self.tap.unwrap_or_else(|| "tap0".to_owned()),
             net,
             url,
         })
-    }
-}
-
-/// An address of the server, and its network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ServerAddress {
-    addr: Ipv4Addr,
-    prefix_len: u8,
-}
-
-impl ServerAddress {
-    /// The address.
-    pub(crate) fn addr(self) -> Ipv4Addr {
-        self.addr
-    }
-
-    /// Whether another address is in its network.
-    pub(super) fn reaches(self, other: Ipv4Addr) -> bool {
-        (self.addr.to_bits() ^ other.to_bits()) >> (32 - self.prefix_len) == 0
-    }
-
-    /// The address, and its neighbour: the first other host of the network.
-    pub(super) fn addressing(self) -> Addressing {
-        let mask = u32::MAX << (32 - self.prefix_len);
-        let network = self.addr.to_bits() & mask;
-        // A network of two has no address for itself (RFC 3021).
-        let first = network + u32::from(self.prefix_len < 31);
-        let neighbour = first + u32::from(first == self.addr.to_bits());
-        Addressing {
-            guest: Ipv4Addr::from_bits(neighbour),
-            gateway: self.addr,
-            dns: self.addr,
-            prefix_len: self.prefix_len,
-            routed: false,
-        }
-    }
-}
-
-impl FromStr for ServerAddress {
-    type Err = String;
-
-    /// `192.0.2.2/24`
-    fn from_str(text: &str) -> Result<ServerAddress, String> {
-        let parsed = text.split_once('/').and_then(|(addr, len)| {
-            Some((addr.parse::<Ipv4Addr>().ok()?, len.parse::<u8>().ok()?))
-        });
-        let (addr, prefix_len) =
-            parsed.ok_or("it takes an address and a prefix, as in 192.0.2.2/24")?;
-        if !(1..=31).contains(&prefix_len) {
-            return Err("its prefix is 1 to 31 bits, so that there is a neighbour".to_owned());
-        }
-        let hosts = u32::MAX >> prefix_len;
-        let host = addr.to_bits() & hosts;
-        if prefix_len < 31 && (host == 0 || host == hosts) {
-            return Err(format!(
-                "{addr} is the network itself, or its broadcast address"
-            ));
-        }
-        if addr.is_loopback() || addr.is_multicast() || addr.is_unspecified() {
-            return Err(format!("{addr} is no address of a host"));
-        }
-        Ok(ServerAddress { addr, prefix_len })
     }
 }
 
@@ -354,41 +324,5 @@ pub(super) fn connections(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=100_000) => Ok(count),
         _ => Err("it is a number from 1 to 100000".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_has_a_neighbour() {
-        // Breaks when the interface gets the server's own address, or one that is no host's.
-        for (text, neighbour) in [
-            ("192.0.2.2/24", [192, 0, 2, 1]),
-            ("192.0.2.1/24", [192, 0, 2, 2]),
-            ("192.0.2.9/29", [192, 0, 2, 10]),
-            ("192.0.2.4/31", [192, 0, 2, 5]),
-            ("192.0.2.5/31", [192, 0, 2, 4]),
-            ("10.1.2.3/8", [10, 0, 0, 1]),
-        ] {
-            let address: ServerAddress = text.parse().expect(text);
-            assert_eq!(
-                address.addressing().guest,
-                Ipv4Addr::from(neighbour),
-                "{text}"
-            );
-        }
-        for wrong in [
-            "192.0.2.0/24",
-            "192.0.2.255/24",
-            "192.0.2.1",
-            "192.0.2.1/32",
-            "127.0.0.1/8",
-            "x/24",
-            "192.0.2.1/0",
-        ] {
-            assert!(wrong.parse::<ServerAddress>().is_err(), "{wrong}");
-        }
     }
 }

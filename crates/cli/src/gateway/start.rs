@@ -98,7 +98,7 @@ pub(super) fn start(
     let watched = (0..pool.len()).map(|queue| devices.fd(queue).try_clone_to_owned());
     let watched = watched.collect::<io::Result<Vec<_>>>();
     let watched = watched.map_err(Error::io("watching the guest's interface"))?;
-    let (index, link) = attach(&stack, &fixed.guest, devices, opts, &clock)?;
+    let (index, link) = attach(&stack, &fixed.guest, devices, opts, &clock, guest.is_owners)?;
     for (queue, fd) in watched.into_iter().enumerate() {
         let watched = pool.watch(&stack, index, queue, fd);
         watched.map_err(Error::io("watching the guest's interface"))?;

@@ -71,8 +71,10 @@ pub(crate) fn make_interface(ifname: &str, net: &NetOpts) -> Result<TapInterface
 
 /// Refuses an address of the namespace's own: its kernel would answer in the stack's place.
 fn check_stack_address(net: &NetOpts) -> Result<(), Failure> {
-    let Some(v4) = net.v4() else { return Ok(()) };
-    if socket::is_local(v4.gateway.into()) {
+    let v4 = net.v4().map(|v4| v4.gateway.into());
+    let is_server = net.serve.alone.is_some();
+    let v6 = net.v6().filter(|_| is_server).map(|v6| v6.gateway.into());
+    if v4.into_iter().chain(v6).any(socket::is_local) {
         return Err(Failure {
             step: SetupStep::StackAddress,
             errno: libc::EADDRINUSE,
@@ -199,16 +201,20 @@ fn set_up_v4(
 /// Gives the interface, which is on, its IPv6 addresses and route; says whether it has them.
 ///
 /// # Errors
-/// It can't have them, and has no IPv4 either. With IPv4, a kernel without IPv6 is no error.
+/// It can't have them, and has no IPv4 either, or a server was to be there. Otherwise, with IPv4, a kernel without IPv6
+/// is no error.
 fn set_up_v6(
     control: &NetdevSocket,
     ifname: &str,
     net: &NetOpts,
     v6: &Addressing6,
 ) -> Result<bool, Failure> {
-    match ip6::set_up(control, ifname, v6) {
+    let alone = net.serve.alone;
+    match ip6::set_up(control, ifname, v6, alone.is_none()) {
         Ok(()) => Ok(true),
-        Err(e) if net.v4().is_none() => Err(Failure::at(SetupStep::Ip6)(e)),
+        Err(e) if net.v4().is_none() || alone.is_some_and(|alone| alone.needs_v6) => {
+            Err(Failure::at(SetupStep::Ip6)(e))
+        }
         Err(_) => {
             ip6::disable(ifname);
             Ok(false)

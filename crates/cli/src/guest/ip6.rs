@@ -39,14 +39,18 @@ pub(super) fn disable(ifname: &str) {
     let _ = set(ifname, "disable_ipv6", "1");
 }
 
-/// Gives the interface, which is on, its addresses and the default route.
+/// Gives the interface, which is on, its addresses, and the default route if the stack is a gateway.
 pub(super) fn set_up(
     control: &NetdevSocket,
     ifname: &str,
     network: &Addressing6,
+    is_gateway: bool,
 ) -> io::Result<()> {
     control.add_addr6(ifname, network.link_guest, LINK_PREFIX_LEN)?;
     control.add_addr6(ifname, network.guest, network.link_prefix_len())?;
+    if !is_gateway {
+        return Ok(());
+    }
     let anywhere = (Ipv6Addr::UNSPECIFIED.into(), 0);
     let gateway = network.next_hop();
     if !gateway.is_unicast_link_local() {

@@ -19,12 +19,12 @@
 //! wakes it. A client's bytes wait in its receive buffer until the server has answered. If buffers run short, those end
 //! whose client or server takes nothing ([`stall_relief`]).
 //!
-//! Invariants: at most `max` connections are in the table; others wait in the listener's queue.
+//! Invariants: at most `max` connections are in the table; others wait in the listeners' queues.
 //! Locks: the channel of the wakers, the standard library's: never held over a call.
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{Ipv4Addr, Shutdown, SocketAddrV4};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -56,7 +56,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-/// The listener's number; connections have the others.
+/// The listeners' number; connections have the others.
 const LISTENER: u64 = 0;
 /// The interval at which the thread checks whether it must end.
 const LOOK: Duration = Duration::from_millis(200);
@@ -81,8 +81,8 @@ pub(super) struct RelayTls {
 /// All of them.
 pub(super) struct RelayedConnections {
     stack: Stack,
-    listener: TcpListener,
-    to: SocketAddrV4,
+    listeners: Vec<TcpListener>,
+    to: SocketAddr,
     idle: Option<Duration>,
     max: usize,
     tls: RelayTls,
@@ -106,18 +106,18 @@ struct Relayed {
 }
 
 impl RelayedConnections {
-    /// Relays clients of `listener` to `to`, `max` at once.
+    /// Relays clients of `listeners` to `to`, `max` at once.
     pub(super) fn new(
         stack: &Stack,
-        listener: TcpListener,
-        to: SocketAddrV4,
+        listeners: Vec<TcpListener>,
+        to: SocketAddr,
         idle: Option<Duration>,
         max: usize,
         tls: RelayTls,
     ) -> RelayedConnections {
         RelayedConnections {
             stack: stack.clone(),
-            listener,
+            listeners,
             to,
             idle,
             max,
@@ -148,8 +148,9 @@ impl RelayedConnections {
 
     fn serve(&mut self, monitor: &Channel) -> Result<(), Error> {
         let listens = Nudge::new(LISTENER, &self.news.0);
-        self.listener
-            .set_waker(Some(Waker::from(Arc::clone(&listens))));
+        for listener in &self.listeners {
+            listener.set_waker(Some(Waker::from(Arc::clone(&listens))));
+        }
         self.accept();
         let mut look_at = Instant::now() + LOOK;
         loop {
@@ -182,10 +183,18 @@ impl RelayedConnections {
     /// Accepts clients, up to the limit.
     fn accept(&mut self) {
         while self.table.len() < self.max
-            && let Ok(client) = self.listener.accept()
+            && let Some(client) = self.next_client()
         {
             self.begin(client);
         }
+    }
+
+    /// One that waits, of each listener in turn: the clients of one may not keep out those of the other.
+    fn next_client(&mut self) -> Option<TcpStream> {
+        (0..self.listeners.len()).find_map(|_| {
+            self.listeners.rotate_left(1);
+            self.listeners[0].accept().ok()
+        })
     }
 
     fn begin(&mut self, client: TcpStream) {

@@ -8,7 +8,7 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,20 +17,21 @@ use kern::{MonotonicClock, Random};
 use mbuf::PoolConfig;
 use mbuma::device::tap::TapOptions;
 use mbuma::runtime::{Runtime, RuntimeConfig};
-use mbuma::{Config, IfAddr, IfConfig, RouteKind, Stack};
+use mbuma::{Config, IfConfig, Stack};
 
 use super::MadeInterface;
 use super::connections::{RelayTls, RelayedConnections};
 use crate::announce;
 use crate::args::NetOpts;
 use crate::args::relay::RelayArgs;
-use crate::args::serve::TlsIdentity;
+use crate::args::serve::{NextHops, TlsIdentity};
 use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
-use crate::guest::{GuestEnd, GuestLink};
+use crate::guest::GuestLink;
 use crate::memory_limit::MemoryLimit;
 use crate::sandbox::{self, Uses};
 use crate::say;
+use crate::server_link;
 use crate::sys::{fd, process};
 use crate::tls::{ClientTls, ServerTls};
 
@@ -87,13 +88,14 @@ fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Resul
     for (number, made) in made.into_iter().enumerate() {
         attach(&runtime, &stack, number, made)?;
     }
-    let at = SocketAddrV4::new(args.listen.interface.address.addr(), args.listen.port);
-    let listener = stack.tcp_listen(at, BACKLOG);
-    let listener = listener.map_err(|e| failed("listening", e))?;
+    let at = args.listen.addrs().into_iter();
+    let listeners = at.map(|at| stack.tcp_listen(at, BACKLOG));
+    let listeners = listeners.collect::<Result<_, _>>();
+    let listeners = listeners.map_err(|e| failed("listening", e))?;
     let idle = (args.idle > 0).then(|| Duration::from_secs(args.idle.into()));
     let mut connections = RelayedConnections::new(
         &stack,
-        listener,
+        listeners,
         args.connect.to,
         idle,
         args.connections,
@@ -115,8 +117,8 @@ fn tls(args: &RelayArgs, memory: MemoryLimit) -> Result<RelayTls, Error> {
         ..RelayTls::default()
     };
     if let Some(identity) = args.tls.identity().map_err(Error::Usage)? {
-        let addr = args.listen.interface.address.addr();
-        let server = ServerTls::of(&identity, addr.into(), &alpn)?;
+        let addrs = args.listen.interface.at.addrs();
+        let server = ServerTls::of(&identity, &addrs, &alpn)?;
         if identity == TlsIdentity::SelfSigned {
             announce("the certificate's SHA-256 is", &server.fingerprint());
         }
@@ -145,26 +147,32 @@ fn attach(
     made: MadeInterface,
 ) -> Result<(), Error> {
     let MadeInterface { wanted, guest } = made;
-    let GuestEnd { v4, .. } = guest.ends;
     let options = TapOptions {
         mtu: guest.mtu,
         offloads: guest.offloads,
     };
     // Two namespaces may use one name for their interfaces; a stack may not.
     let config = IfConfig::new(format!("{}/{number}", guest.ends.ifname));
-    let config = match v4 {
+    let config = match guest.ends.v4 {
         Some(v4) => config.with_addr(v4.gateway, v4.link_prefix_len()),
         None => config,
     };
+    let mut config = match guest.ends.v6 {
+        Some(v6) => config.with_addr(v6.gateway, v6.link_prefix_len()),
+        None => config,
+    };
+    if guest.is_owners && guest.ends.v6.is_some() {
+        config.autoconf = Some(server_link::on_owners_link());
+    }
     let GuestLink::Taps(taps) = guest.link else {
         unreachable!("a relay's interfaces are TAPs");
     };
     let added = runtime.add_tap(stack, taps, options, config);
     let index = added.map_err(Error::io("attaching an interface"))?;
-    if let Some(gateway) = wanted.gateway {
-        let anywhere = IfAddr::new(Ipv4Addr::UNSPECIFIED, 0);
-        let added = stack.add_route(anywhere, RouteKind::Gateway(index, gateway.into()));
-        added.map_err(|e| failed("adding a default route", e))?;
+    let NextHops { v4, v6 } = wanted.at.next_hops;
+    let v4 = v4.map(IpAddr::from);
+    for gateway in v4.into_iter().chain(v6.map(IpAddr::from)) {
+        server_link::add_default_route(stack, index, gateway)?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::needs::{guests, programs, root};
+use crate::common::needs::{guests, ip6, programs, root};
 use crate::common::scratch::noise;
 use crate::common::test_host::{ip, shell};
 use crate::common::{MBUMA, Running, Scratch, program};
@@ -240,6 +240,89 @@ fn clients_of_one_namespace_reach_a_server_in_another() {
     );
     server.signal("TERM");
     server.finish();
+}
+
+#[test]
+fn clients_and_servers_may_have_either_version_of_ip() {
+    // Breaks when a side of a relay has no IPv6, or clients and server need the same version of IP.
+    needs!(
+        guests(),
+        root(),
+        ip6(),
+        programs(&["python3", "curl", "cmp"])
+    );
+    on_test_host!();
+    ip("netns add blue");
+    ip("netns add red");
+    let scratch = Scratch::new();
+    let file = scratch.write("file", &noise(8 << 20, 24));
+    let running = relaying(&[
+        "in=/run/netns/blue,address=10.0.3.2/24,address=2001:db8:3::2/64,port=80",
+        "in=/run/netns/red,address=2001:db8:4::2/64,to=[2001:db8:4::1]:8080",
+    ]);
+    // No server yet: see above.
+    shell(
+        "code=$(ip netns exec blue curl -s -o /dev/null -w '%{exitcode}' 'http://[2001:db8:3::2]/file' || :)
+         case $code in 7 | 55 | 56) ;; *) echo \"curl ended with $code\" >&2; exit 1 ;; esac",
+    );
+    let serve = |namespace: &str, at: &str| {
+        let mut server = program("ip");
+        server.args(["netns", "exec", namespace, "python3", "-I", "-u", "-m"]);
+        server.args(["http.server", "8080", "--bind", at, "--directory"]);
+        server.arg(scratch.text(""));
+        let server = Running::start(server);
+        server.wait_for("Serving HTTP");
+        server
+    };
+    let _over6 = serve("red", "2001:db8:4::1");
+    // Clients of IPv6 with TLS, and a server of IPv4, by one interface.
+    let tls = relaying(&[
+        "--tls=self-signed",
+        "in=/run/netns/blue,tap=r1,address=10.0.5.2/24,address=2001:db8:5::2/64,port=443",
+        "to=10.0.5.1:8080",
+    ]);
+    let _over4 = serve("blue", "10.0.5.1");
+    shell(&format!(
+        "inside() {{ ip netns exec blue \"$@\"; }}
+         for at in 10.0.3.2 '[2001:db8:3::2]'; do inside curl -sS http://$at/file | cmp - {file}; done
+         for n in 1 2 3 4; do inside curl -sS 'http://[2001:db8:3::2]/file' | cmp - {file} & done; wait
+         for at in 10.0.5.2 '[2001:db8:5::2]'; do inside curl -ksS https://$at/file | cmp - {file}; done
+         test -z \"$(ip -n blue -6 route show default)\"
+         ip -n blue -6 route add 2001:db8:4::/64 via 2001:db8:3::2
+         test \"$(inside curl -s -m 2 -o /dev/null -w '%{{exitcode}}' 'http://[2001:db8:4::1]:8080/')\" = 28"
+    ));
+    tls.signal("TERM");
+    assert_eq!(tls.finish().code, Some(0));
+    running.signal("TERM");
+    let ended = running.finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let places = "relaying from 10.0.3.2:80\nrelaying from [2001:db8:3::2]:80\n";
+    assert_eq!(ended.out, places);
+    let said = "[2001:db8:4::1]:8080: connection refused";
+    assert!(ended.err.contains(said), "{ended:#?}");
+    for [listen, to] in [
+        [
+            "tap=r0,address=2001:db8:3::2/64,port=80",
+            "to=[2001:db8:4::1]:7",
+        ],
+        ["tap=r0,address=10.0.3.2/24,port=80", "to=[2001:db8:3::1]:7"],
+        [
+            "tap=r0,address=10.0.3.2/24,gateway=fe80::1,port=80",
+            "to=[2001:db8:3::1]:7",
+        ],
+        [
+            "tap=r0,address=2001:db8:3::2/64,port=80",
+            "to=[2001:db8:3::2]:80",
+        ],
+    ] {
+        let mut command = program(MBUMA);
+        command.args(["relay", listen, to]);
+        assert_eq!(
+            Running::start(command).finish().code,
+            Some(2),
+            "{listen} {to}"
+        );
+    }
 }
 
 #[test]

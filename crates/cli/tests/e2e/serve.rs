@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::common::needs::{guests, programs, root};
+use crate::common::needs::{guests, ip6, programs, root};
 use crate::common::scratch::{noise, sha256};
 use crate::common::test_host::{ip, shell};
 use crate::common::{
@@ -444,10 +444,111 @@ fn an_interface_of_the_host_serves() {
 }
 
 #[test]
+fn a_server_has_addresses_of_both_versions_of_ip() {
+    // Breaks when a client of IPv6 finds no server, its first packet waits for probes, the server is a gateway of IPv6,
+    // or a certificate lacks an address.
+    needs!(
+        guests(),
+        root(),
+        ip6(),
+        programs(&["curl", "ping", "openssl"])
+    );
+    on_test_host!();
+    let scratch = site();
+    let dir = scratch.text("site");
+    let v6 = ["--address", "2001:db8::2/64"];
+    let both = ["--tap", "srv0", "--address", "192.0.2.2/24"];
+    let server = serving(&[&[&*dir, "--status"], &both[..], &v6[..]].concat());
+    shell(
+        "test \"$(curl -sS 'http://[2001:db8::2]/ten')\" = 0123456789
+         test -z \"$(ip -6 address show dev srv0 tentative)\"
+         test -z \"$(ip -6 route show default)\"
+         test \"$(curl -sS http://192.0.2.2/ten)\" = 0123456789
+         curl -sS 'http://[2001:db8::2]/.mbuma/metrics' | grep -q '^mbuma_file_requests_total 2'
+         ping -q -c 1 -W 5 2001:db8::2
+         ping -q -c 1 -W 5 fe80::6d:c0ff:fe00:202%srv0
+         ip -6 address add 2001:db8:7::1/128 dev lo nodad
+         test \"$(curl -sS --interface 2001:db8:7::1 'http://[2001:db8::2]/ten')\" = 0123456789
+         test \"$(curl -s -o /dev/null -w '%{exitcode}' 'http://[2001:db8::2]:81/')\" = 7
+         ip route add 2001:db8:9::/64 via 2001:db8::2
+         test \"$(curl -s -m 2 -o /dev/null -w '%{exitcode}' 'http://[2001:db8:9::1]/')\" = 28",
+    );
+    server.signal("TERM");
+    let ended = server.finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let places = "serving at http://192.0.2.2/\nserving at http://[2001:db8::2]/\n";
+    assert_eq!(ended.out, places);
+    // IPv6 alone, and TLS.
+    let alone = ["--tls=self-signed", "--tap", "srv1", "--port", "8443"];
+    let server = serving(&[&[&*dir], &alone[..], &v6[..]].concat());
+    shell("test \"$(curl -ksS 'https://[2001:db8::2]:8443/ten')\" = 0123456789");
+    server.signal("TERM");
+    assert_eq!(server.wait_for("serving at"), "https://[2001:db8::2]:8443/");
+    assert_eq!(server.finish().code, Some(0));
+    let server = serving(&[&[&*dir, "--tls=self-signed"], &both[..], &v6[..]].concat());
+    shell(
+        "names=$(openssl s_client -connect '[2001:db8::2]:443' </dev/null 2>/dev/null |
+             openssl x509 -noout -ext subjectAltName)
+         echo \"$names\" | grep -q 'IP Address:192.0.2.2, IP Address:2001:DB8:0:0:0:0:0:2'",
+    );
+    server.signal("TERM");
+    assert_eq!(server.finish().code, Some(0));
+    // An address of the host's own; and an interface without IPv6.
+    shell("ip -6 address add 2001:db8:5::2/128 dev lo nodad");
+    let own = ["--tap", "srv1", "--address", "2001:db8:5::2/64"];
+    for (options, code, said) in [
+        (&own[..], 125, "choose another"),
+        (&[&own[..], &["--mtu", "1000"]].concat(), 2, "at least 1280"),
+        (
+            &[&own[..], &["--gateway", "192.0.2.1"]].concat(),
+            2,
+            "there is an address",
+        ),
+    ] {
+        let mut command = program(MBUMA);
+        command.args(["serve", &dir]).args(options);
+        let refused = Running::start(command).finish();
+        assert_eq!(refused.code, Some(code), "{refused:#?}");
+        assert!(refused.err.contains(said), "{refused:#?}");
+    }
+}
+
+#[test]
+fn a_server_in_a_bridge_is_reached_over_ipv6() {
+    // Breaks when a server does not report its groups to a bridge, which then sends it no solicitation, or uses an
+    // address that a router of the link advertises.
+    needs!(guests(), root(), ip6(), programs(&["curl"]));
+    on_test_host!();
+    ip("netns add blue");
+    shell(
+        "ip -n blue link add br0 type bridge mcast_snooping 1 mcast_querier 1
+         ip -n blue tuntap add name tap0 mode tap multi_queue
+         ip -n blue link set tap0 master br0 up
+         ip -n blue address add 10.0.2.7/24 dev br0
+         ip -n blue address add fd00::7/64 dev br0 nodad
+         ip -n blue link set br0 up",
+    );
+    let scratch = site();
+    let server = serving(&[&scratch.text("site"), "--in", "/run/netns/blue"]);
+    shell(
+        "ip netns exec blue sh -ec '
+         test \"$(curl -sS http://10.0.2.2/ten)\" = 0123456789
+         sleep 3
+         test \"$(curl -sS -m 10 http://[fd00::2]/ten)\" = 0123456789
+         bridge mdb show dev br0 | grep -q ff02::1:ff00:2'",
+    );
+    server.signal("TERM");
+    let ended = server.finish();
+    assert_eq!(ended.code, Some(0));
+    let places = "serving at http://10.0.2.2/\nserving at http://[fd00::2]/\n";
+    assert_eq!(ended.out, places);
+}
+
+#[test]
 fn an_interface_of_a_namespace_serves() {
     // Breaks when a namespace gets more than the server, the server lets ports be published, or it does not end with
     // the namespace.
-    needs!(guests(), root(), programs(&["curl"]));
+    needs!(guests(), root(), ip6(), programs(&["curl"]));
     on_test_host!();
     ip("netns add blue");
     let scratch = site();
@@ -463,8 +564,9 @@ fn an_interface_of_a_namespace_serves() {
     shell(
         "ip netns exec blue sh -ec '
          test \"$(curl -sS http://10.0.2.2:8080/ten)\" = 0123456789
+         test \"$(curl -sS http://[fd00::2]:8080/ten)\" = 0123456789
          test \"$(curl -sS -o /dev/null -w %{http_code} http://10.0.2.2:8080/)\" = 403
-         test -z \"$(ip route show default)\"'",
+         test -z \"$(ip route show default; ip -6 route show default)\"'",
     );
     let mut publish = program(MBUMA);
     let pid = server.id().to_string();

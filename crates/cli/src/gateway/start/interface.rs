@@ -2,7 +2,7 @@
 //!
 //! Locks: none.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use kern::{Clock, Random};
@@ -17,6 +17,7 @@ use crate::errors::Error;
 use crate::gateway::devices::GuestDevices;
 use crate::gateway::figures::{Fixed, ImpairedLink};
 use crate::guest::GuestEnd;
+use crate::server_link;
 
 /// Gives the stack its interface.
 pub(super) fn attach(
@@ -25,8 +26,9 @@ pub(super) fn attach(
     devices: GuestDevices,
     opts: &NetOpts,
     clock: &Arc<dyn Clock>,
+    is_owners: bool,
 ) -> Result<(IfIndex, Option<Arc<ImpairedLink>>), Error> {
-    let config = interface(ends, opts);
+    let config = interface(ends, opts, is_owners);
     let mut queues = devices.queues(&config.name, opts.pcap.as_deref(), clock)?;
     let link = opts
         .impair
@@ -38,16 +40,19 @@ pub(super) fn attach(
 }
 
 /// The stack's side of the guest's network.
-fn interface(ends: &GuestEnd, opts: &NetOpts) -> IfConfig {
+fn interface(ends: &GuestEnd, opts: &NetOpts, is_owners: bool) -> IfConfig {
     let alone = opts.serve.alone.as_ref();
     let mac = match (alone, &ends.v4) {
         (Some(_), Some(v4)) => mac_of(v4.gateway),
+        (Some(_), None) => ends.v6.map_or(opts.stack_mac(), |v6| mac_of6(v6.gateway)),
         _ => opts.stack_mac(),
     };
     let v4 = ends.v4.iter().flat_map(own_addrs);
     let v6 = ends.v6.iter().flat_map(own_addrs6);
+    let joins = alone.is_some() && is_owners && ends.v6.is_some();
     IfConfig {
         mac: Some(mac),
+        autoconf: joins.then(server_link::on_owners_link),
         addrs: v4.chain(v6).collect(),
         accept_any: alone.is_none(),
         route_localnet: alone.is_none(),
@@ -59,6 +64,16 @@ fn interface(ends: &GuestEnd, opts: &NetOpts) -> IfConfig {
 fn mac_of(addr: Ipv4Addr) -> MacAddr {
     let [a, b, c, d] = addr.octets();
     MacAddr([0x02, b'm', a, b, c, d])
+}
+
+/// The same: another letter, and all bits of the address.
+fn mac_of6(addr: Ipv6Addr) -> MacAddr {
+    let [a, b, c, d] = addr
+        .to_bits()
+        .to_be_bytes()
+        .chunks(4)
+        .fold([0; 4], |sum, part| [0, 1, 2, 3].map(|n| sum[n] ^ part[n]));
+    MacAddr([0x02, b'6', a, b, c, d])
 }
 
 /// The stack's addresses of IPv4: one, if the gateway answers for names as well.
@@ -105,8 +120,10 @@ pub(super) fn add_routes(
     is_owners: bool,
 ) -> Result<(), Error> {
     if let Some(v4) = &fixed.guest.v4 {
-        let outside = outside(v4, opts, is_owners);
-        add_routes4(stack, index, v4, outside, fixed.loopback)?;
+        add_routes4(stack, index, v4, fixed.loopback)?;
+    }
+    for gateway in outside(&fixed.guest, opts, is_owners) {
+        server_link::add_default_route(stack, index, gateway)?;
     }
     if let Some(v6) = fixed.guest.v6.filter(|v6| v6.routed) {
         let guest = IfAddr::new(v6.guest, 128);
@@ -121,7 +138,6 @@ fn add_routes4(
     stack: &Stack,
     index: IfIndex,
     v4: &Addressing,
-    outside: Option<Ipv4Addr>,
     loopback: bool,
 ) -> Result<(), Error> {
     if v4.routed {
@@ -129,23 +145,25 @@ fn add_routes4(
         let added = stack.add_route(guest, RouteKind::Link(index));
         added.map_err(|e| Error::stack("adding a route to the guest", e))?;
     }
-    if let Some(gateway) = outside {
-        let anywhere = IfAddr::new(Ipv4Addr::UNSPECIFIED, 0);
-        let added = stack.add_route(anywhere, RouteKind::Gateway(index, gateway.into()));
-        added.map_err(|e| Error::stack("adding the default route", e))?;
-    }
     match loopback {
         true => reach_loopback(stack, index, v4),
         false => Ok(()),
     }
 }
 
-/// The next hop to clients of other networks, for a server that is no gateway: the host's end of the interface, if
+/// The next hops to clients of other networks, for a server that is no gateway: the host's end of the interface, if
 /// mbuma configured that.
-fn outside(v4: &Addressing, opts: &NetOpts, is_owners: bool) -> Option<Ipv4Addr> {
-    let alone = opts.serve.alone.as_ref()?;
-    let neighbour = (!is_owners).then_some(v4.guest);
-    alone.gateway.or(neighbour)
+fn outside(ends: &GuestEnd, opts: &NetOpts, is_owners: bool) -> Vec<IpAddr> {
+    let Some(alone) = opts.serve.alone else {
+        return Vec::new();
+    };
+    let hops = alone.next_hops;
+    let v4 = ends.v4.filter(|_| !is_owners).map(|v4| v4.guest);
+    let v6 = ends.v6.filter(|_| !is_owners).map(|v6| v6.guest);
+    let v4 = hops.v4.or(v4).map(IpAddr::from);
+    v4.into_iter()
+        .chain(hops.v6.or(v6).map(IpAddr::from))
+        .collect()
 }
 
 /// Adds the route to the guest's 127.0.0.1 by the guest's address.

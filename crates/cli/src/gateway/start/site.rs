@@ -78,8 +78,7 @@ pub(super) fn site(
         LogFile::open(path).map_err(Error::io(&doing))
     };
     let log = log.as_ref().map(open_log).transpose()?;
-    let first = tls.as_ref().zip(at.first());
-    let tls = first.map(|(identity, at)| server_tls(identity, at.ip()));
+    let tls = tls.as_ref().map(|identity| server_tls(identity, at));
     let listen = |at: &SocketAddr| stack.tcp_listen(*at, HTTP_BACKLOG);
     let listeners = at.iter().map(listen).collect::<Result<_, _>>();
     let listeners = listeners.map_err(|e| Error::stack("listening for HTTP", e))?;
@@ -107,8 +106,9 @@ fn served_files_max() -> usize {
 }
 
 /// The configuration of TLS. Prints the fingerprint of a certificate that mbuma made.
-fn server_tls(identity: &TlsIdentity, at: IpAddr) -> Result<Arc<ServerConfig>, Error> {
-    let tls = ServerTls::of(identity, at, &tls::ALPN_HTTP)?;
+fn server_tls(identity: &TlsIdentity, at: &[SocketAddr]) -> Result<Arc<ServerConfig>, Error> {
+    let addrs: Vec<IpAddr> = at.iter().map(SocketAddr::ip).collect();
+    let tls = ServerTls::of(identity, &addrs, &tls::ALPN_HTTP)?;
     if *identity == TlsIdentity::SelfSigned {
         announce("the certificate's SHA-256 is", &tls.fingerprint());
     }

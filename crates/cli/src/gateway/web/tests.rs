@@ -472,7 +472,7 @@ fn only_what_is_below_the_prefix_is_served() {
 fn handshakes_are_bounded_in_number_and_time() {
     // Breaks when silent clients of a site with TLS have more places than handshakes may have, or keep them.
     let addr = Ipv4Addr::LOCALHOST.into();
-    let tls = ServerTls::of(&TlsIdentity::SelfSigned, addr, &[]).expect("a certificate");
+    let tls = ServerTls::of(&TlsIdentity::SelfSigned, &[addr], &[]).expect("a certificate");
     let mut bench = SiteBench::with("silent", PoolConfig::default(), |site| {
         (site.tls, site.handshakes_max) = (Some(tls.config), 4);
     });

@@ -39,9 +39,10 @@ impl RelayBench {
         let at = |host, port| SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, host), port);
         let listener = relay.tcp_listen(at(2, 80), 128).expect("a free port");
         let server = peers.tcp_listen(at(1, 8080), 128).expect("a free port");
-        let relayed = RelayedConnections::new(&relay, listener, at(1, 8080), None, max, tls);
+        let relayed =
+            RelayedConnections::new(&relay, vec![listener], at(1, 8080).into(), None, max, tls);
         let listens = Nudge::new(LISTENER, &relayed.news.0);
-        relayed.listener.set_waker(Some(Waker::from(listens)));
+        relayed.listeners[0].set_waker(Some(Waker::from(listens)));
         RelayBench {
             relayed,
             clock,
@@ -73,7 +74,7 @@ impl RelayBench {
     /// Clients have come.
     fn listen(&mut self) {
         let listens = Nudge::new(LISTENER, &self.relayed.news.0);
-        self.relayed.listener.set_waker(Some(Waker::from(listens)));
+        self.relayed.listeners[0].set_waker(Some(Waker::from(listens)));
         self.relayed.accept();
     }
 
@@ -153,7 +154,7 @@ fn a_client_beyond_the_limit_waits_for_the_end_of_another() {
 fn handshakes_are_bounded_in_number_and_time() {
     // Breaks when clients that say nothing have all places of a relay with TLS, or keep theirs for ever.
     let addr = Ipv4Addr::LOCALHOST.into();
-    let tls = ServerTls::of(&TlsIdentity::SelfSigned, addr, &[]).expect("a certificate");
+    let tls = ServerTls::of(&TlsIdentity::SelfSigned, &[addr], &[]).expect("a certificate");
     let mut bench = RelayBench::with(
         128,
         RelayTls {
@@ -200,7 +201,7 @@ fn both_sides_of_a_relay_that_ends_are_reset() {
 fn the_client_of_a_server_that_is_not_there_is_reset() {
     // Breaks when clients wait for minutes, each in the place of another one, for a server that does not answer.
     let mut bench = RelayBench::new();
-    bench.relayed.to.set_ip(Ipv4Addr::new(192, 0, 2, 9));
+    bench.relayed.to.set_ip(Ipv4Addr::new(192, 0, 2, 9).into());
     let client = bench.dial();
     for _ in 0..9 {
         bench.pass(Duration::from_secs(1));

@@ -2,8 +2,8 @@
 //!
 //! When the buffer stops being empty, the wakers are returned, and the caller calls them when it holds no lock.
 //!
-//! Sources may share the buffer: then the messages of one are charged at most as much as is left of it. So of N sources
-//! that flood, each has one part in N + 1 of the buffer, and one part is left for others.
+//! Sources may share the buffer: then the messages of one are charged at most as much as they leave of it. So of N
+//! sources that flood, each has one part in N + 1 of the buffer, and one part is left for others.
 //!
 //! Invariants: the bytes in `by_source` are the charges of a source's messages in the buffer; a source without messages
 //! stays if there are few, so that one whose messages come and go one by one costs no allocation each.
@@ -46,12 +46,16 @@ struct ReceiveQueue<M> {
 }
 
 impl<M: Ancillary> ReceiveQueue<M> {
-    /// Whether it takes no message of this source now.
-    fn is_full_for(&self, source: Option<IpAddr>) -> bool {
-        let charged = self.by_source.as_ref().zip(source);
-        let charged = charged.and_then(|(all, source)| all.get(&source));
-        let (left, _) = self.buf.space();
-        self.buf.is_full() || charged.is_some_and(|charged| *charged >= left)
+    /// Whether it does not take this message now. If sources share it, each message leaves as much as its source is
+    /// charged then, so that no number of sources with large messages fills it. An empty buffer takes any message.
+    fn is_full_for(&self, record: &QueuedRecord<M>) -> bool {
+        let shared = self.by_source.as_ref().zip(record.with.source());
+        let Some((all, source)) = shared.filter(|_| !self.buf.is_empty()) else {
+            return self.buf.is_full();
+        };
+        let (left, charge) = (self.buf.space().0, record.charge());
+        let charged = all.get(&source).copied().unwrap_or(0);
+        charged + charge > left.saturating_sub(charge)
     }
 
     fn push(&mut self, record: QueuedRecord<M>) {
@@ -113,7 +117,7 @@ impl<M: Ancillary> RecvSide<M> {
     #[doc(alias = "sbappendaddr")]
     pub(crate) fn push(&self, record: QueuedRecord<M>) -> Result<Wakes, QueuedRecord<M>> {
         let mut inner = self.inner.lock_inside();
-        if inner.is_full_for(record.with.source()) {
+        if inner.is_full_for(&record) {
             return Err(record);
         }
         let was_empty = inner.buf.is_empty();

@@ -117,9 +117,10 @@ mod worker_pool;
 mod worker_set;
 
 /// N threads that drive stacks; [`runtime`](self) has an example. Dropping the runtime ends and joins them. After
-/// that, the blocking calls of sockets whose stack it drove wait for nothing, also those that waited before, and return
-/// [`NotDriven`](crate::SocketError::NotDriven); futures and waits for a splice go on. A program that goes on to drive
-/// a stack itself takes it out by [`remove`](Self::remove) first.
+/// that, the blocking calls, polls and futures of sockets whose stack it drove wait for nothing, also those that waited
+/// before, and return [`NotDriven`](crate::SocketError::NotDriven); their splices end with it. Waits for readiness
+/// alone, such as [`poll_readable`](crate::TcpStream::poll_readable), go on. A program that goes on to drive a stack
+/// itself takes it out by [`remove`](Self::remove) first.
 pub struct Runtime {
     pool: WorkerPool,
     threads: Vec<JoinHandle<()>>,

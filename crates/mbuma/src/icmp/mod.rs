@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use kern::{LockClass, RmLock, order};
 
+use crate::batch::Batch;
 use crate::config::Config;
 use crate::ifnet::IfIndex;
 use echo::EchoPcb;
@@ -61,6 +62,13 @@ impl IcmpState {
             .iter()
             .find(|p| p.iface == iface)
             .map(Arc::clone)
+    }
+
+    /// An interface is gone, and with it the pings for its interceptor.
+    pub(crate) fn interface_gone(&self, batch: &mut Batch<'_>, index: IfIndex) {
+        if let Some(pcb) = self.interceptor(index) {
+            batch.wake(pcb.queue.cut_off());
+        }
     }
 
     /// Whether one more error message, or one more reset for a closed port, may go out now.

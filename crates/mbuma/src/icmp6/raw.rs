@@ -131,6 +131,13 @@ impl Icmp6Sockets {
         self.0.write().retain(|other| !Arc::ptr_eq(other, pcb));
     }
 
+    /// An interface is gone, and with it the messages for its sockets.
+    pub(crate) fn interface_gone(&self, batch: &mut Batch<'_>, index: IfIndex) {
+        let its = |pcb: &&Arc<Icmp6Pcb>| pcb.iface == index;
+        let its: Vec<_> = self.0.read().iter().filter(its).cloned().collect();
+        its.iter().for_each(|pcb| batch.wake(pcb.queue.cut_off()));
+    }
+
     /// Whether there is a socket for messages of this type on this interface.
     pub(crate) fn has(&self, iface: IfIndex, kind: u8) -> bool {
         self.0.read().iter().any(|pcb| pcb.takes(iface, kind))

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use mbuf::{Live, MBUFS_RESERVED, MSIZE};
 
 use super::{Runtime, RuntimeConfig};
 use crate::device::epair::{EpairConfig, EpairEnd, Input};
-use crate::socket::RecvError;
+use crate::socket::{RecvError, SpliceEnd};
 use crate::{Config, IfConfig, Stack, TcpStream};
 
 /// Longer than any step takes that does not hang.
@@ -350,11 +351,18 @@ fn calls_that_wait_when_their_runtime_ends_return() {
     let client = stack.tcp_connect_blocking("127.0.0.1:80", None);
     let (client, _server) = (client.expect("it listens"), listener.accept());
     let socket = stack.udp_bind("127.0.0.1:53").expect("free");
+    let wants_more = stack.tcp_connect_blocking("127.0.0.1:80", None);
+    let (wants_more, _server) = (wants_more.expect("it listens"), listener.accept());
+    wants_more.set_options(&crate::TcpSocketOptions {
+        recv_low_water: Some(100),
+        ..wants_more.options()
+    });
     let (says, said) = mpsc::channel();
     let gone = Some(crate::SocketError::NotDriven);
-    let calls: [Box<dyn FnOnce() -> bool + Send>; 3] = [
+    let calls: [Box<dyn FnOnce() -> bool + Send>; 4] = [
         Box::new(move || listener.accept_blocking(None).err() == gone),
         Box::new(move || client.recv_blocking(&mut [0; 1], None).err() == gone),
+        Box::new(move || wants_more.recv_blocking(&mut [0; 200], None).err() == gone),
         Box::new(move || socket.recv_blocking(None).err() == Some(RecvError::NotDriven)),
     ];
     let threads = calls.map(|call| {
@@ -367,6 +375,79 @@ fn calls_that_wait_when_their_runtime_ends_return() {
     for _ in &threads {
         assert_eq!(said.recv_timeout(PATIENCE), Ok(true));
     }
+}
+
+/// A task that notes that it was woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn tasks_and_splices_that_wait_when_their_runtime_ends_hear_of_it() {
+    // Breaks when a task that awaits a client, a datagram or the end of a relay waits for ever after its runtime has
+    // ended, or a thread that waits for a relay does.
+    let runtime = Runtime::with_workers(1).expect("threads");
+    let stack = runtime.stack().build().expect("address space");
+    let listener = stack.tcp_listen("127.0.0.1:80", 8).expect("free");
+    let pair = || {
+        let client = stack.tcp_connect_blocking("127.0.0.1:80", None);
+        let server = listener.accept_blocking(None).expect("a client");
+        (client.expect("it listens"), server)
+    };
+    let relay = || {
+        let ((client, front), (back, server)) = (pair(), pair());
+        let relay = front.relay(back, None).expect("two connections");
+        (relay, client, server)
+    };
+    let ((polled, _a, _b), (waited, _c, _d)) = (relay(), relay());
+    let (source, sink) = polled.ends();
+    let socket = stack.udp_bind("127.0.0.1:53").expect("free");
+    let woken: [_; 5] = std::array::from_fn(|_| Arc::new(Woken::default()));
+    let wakers = woken.each_ref().map(|woken| Waker::from(Arc::clone(woken)));
+    let [
+        mut accepting,
+        mut receiving,
+        mut ending,
+        mut reading,
+        mut writing,
+    ] = wakers.each_ref().map(Context::from_waker);
+    let (mut accepted, mut received) = (
+        Box::pin(listener.accept_async()),
+        Box::pin(socket.recv_async()),
+    );
+    assert!(accepted.as_mut().poll(&mut accepting).is_pending());
+    assert!(received.as_mut().poll(&mut receiving).is_pending());
+    assert!(polled.poll_ended(&mut ending).is_pending());
+    // A splice has both directions of these, and moves nothing.
+    assert!(source.poll_read(&mut reading, &mut [0]).is_pending());
+    assert!(sink.poll_write(&mut writing, &[0]).is_pending());
+    let (says, said) = mpsc::channel();
+    let thread = thread::spawn(move || says.send(waited.wait_blocking(None).is_some()));
+    // It may sleep by then, or call afterwards: both must return.
+    thread::sleep(Duration::from_millis(2));
+    drop(runtime);
+    assert!(woken.iter().all(|woken| woken.0.load(Ordering::SeqCst) > 0));
+    let gone = crate::SocketError::NotDriven;
+    let Poll::Ready(Err(error)) = accepted.as_mut().poll(&mut accepting) else {
+        panic!("it waits");
+    };
+    assert_eq!(error, gone);
+    let Poll::Ready(Err(error)) = received.as_mut().poll(&mut receiving) else {
+        panic!("it waits");
+    };
+    assert_eq!(error, RecvError::NotDriven);
+    let Poll::Ready(ends) = polled.poll_ended(&mut ending) else {
+        panic!("it waits");
+    };
+    let undriven = |end| matches!(end, SpliceEnd::Source(e) | SpliceEnd::Sink(e) if e == gone);
+    assert!(ends.iter().all(|one| undriven(one.end)), "{ends:?}");
+    assert_eq!(said.recv_timeout(PATIENCE), Ok(true));
+    assert!(thread.join().is_ok());
 }
 
 #[test]

@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use kern::{Giant, Guarded, LockClass, order};
@@ -35,6 +36,9 @@ const SOURCES_KEPT: usize = 16;
 #[derive(Debug)]
 pub(crate) struct RecvSide<M> {
     inner: Guarded<ReceiveQueue<M>>,
+    /// No more messages come. Set before `inner` is locked for the readers' wakers, and read after a reader has left
+    /// its waker there.
+    cut_off: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -92,6 +96,7 @@ impl<M: Ancillary> RecvSide<M> {
         };
         Self {
             inner: Guarded::new(&RECV, inner),
+            cut_off: AtomicBool::new(false),
         }
     }
 
@@ -164,6 +169,17 @@ impl<M: Ancillary> RecvSide<M> {
     /// The wakers of its readers, which must look again because what they wait for has changed.
     pub(crate) fn take_readers(&self) -> Wakes {
         self.inner.lock_inside().readers.take(Want::Read)
+    }
+
+    /// No more messages come. Returns the wakers of the readers.
+    pub(crate) fn cut_off(&self) -> Wakes {
+        self.cut_off.store(true, Ordering::Release);
+        self.take_readers()
+    }
+
+    /// Whether no more messages come.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.cut_off.load(Ordering::Acquire)
     }
 
     /// The bytes that are charged.

@@ -46,29 +46,33 @@ pub(super) fn blocking<T, E: NotReady>(
     timeout: impl FnOnce() -> Option<Duration>,
     mut attempt: impl FnMut(Option<WaitBy<'_>>) -> Result<T, E>,
 ) -> Result<T, E> {
-    let is_abandoned = || stack.is_some_and(StackState::is_abandoned);
     let result = retry_within(timeout, |waker| {
-        match until_ready(attempt(waker.map(WaitBy::Once))) {
-            // Asked after the attempt has left its waker: see `StackState::abandon`.
-            Poll::Pending if is_abandoned() => Poll::Ready(Err(SocketError::NotDriven.into())),
-            other => other,
-        }
+        until_ready(stack, attempt(waker.map(WaitBy::Once)))
     });
     result.unwrap_or(Err(SocketError::TimedOut.into()))
 }
 
 /// Tries once for the task that polls.
 pub(super) fn polled<T, E: NotReady>(
+    stack: Option<&StackState>,
     cx: &Context<'_>,
     attempt: impl FnOnce(Option<WaitBy<'_>>) -> Result<T, E>,
 ) -> Poll<Result<T, E>> {
     let task = PollingTask::new(cx);
-    until_ready(attempt(Some(WaitBy::Polled(&task))))
+    until_ready(stack, attempt(Some(WaitBy::Polled(&task))))
 }
 
-pub(super) fn until_ready<T, E: NotReady>(result: Result<T, E>) -> Poll<Result<T, E>> {
+/// Pending if the socket is not ready. The attempt has left its waker by then, so the end of the stack's driver, which
+/// is asked for here, either is seen or calls that waker: see `StackState::abandon`.
+pub(super) fn until_ready<T, E: NotReady>(
+    stack: Option<&StackState>,
+    result: Result<T, E>,
+) -> Poll<Result<T, E>> {
     match result {
-        Err(e) if e.is_not_ready() => Poll::Pending,
+        Err(e) if e.is_not_ready() => match stack.is_some_and(StackState::is_abandoned) {
+            true => Poll::Ready(Err(SocketError::NotDriven.into())),
+            false => Poll::Pending,
+        },
         other => Poll::Ready(other),
     }
 }

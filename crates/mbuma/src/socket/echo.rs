@@ -50,18 +50,19 @@ impl Stack {
     /// # Errors
     /// There is no such interface, or another socket has its pings already.
     pub fn icmp_echo_any(&self, index: IfIndex) -> Result<EchoSocket, BindError> {
-        if self.0.interface(index).is_none() {
-            return Err(BindError::NoInterface);
-        }
         let pcb = Arc::new(EchoPcb::new(index));
-        let _giant = self.0.enter_giant();
+        let giant = self.0.enter_giant();
         if !self.0.icmp.intercept(&pcb) {
             return Err(BindError::AddrInUse);
         }
-        Ok(EchoSocket(Arc::new(BoundEcho {
+        drop(giant);
+        let socket = EchoSocket(Arc::new(BoundEcho {
             stack: self.clone(),
             pcb,
-        })))
+        }));
+        // Afterwards, because the interface may be detached meanwhile.
+        let is_there = self.0.interface(index).is_some();
+        is_there.then_some(socket).ok_or(BindError::NoInterface)
     }
 }
 
@@ -69,10 +70,13 @@ impl EchoSocket {
     /// The oldest ping that arrived.
     ///
     /// # Errors
-    /// [`RecvError::WouldBlock`]: there is none.
+    /// [`RecvError::WouldBlock`]: there is none now; [`RecvError::NoInterface`]: the interface was detached.
     pub fn recv(&self) -> Result<Echo, RecvError> {
-        let oldest = self.0.pcb.queue.pop(self.0.stack.0.giant(), None);
-        oldest.map(Echo::from).ok_or(RecvError::WouldBlock)
+        let queue = &self.0.pcb.queue;
+        let oldest = queue.pop(self.0.stack.0.giant(), None);
+        oldest
+            .map(Echo::from)
+            .ok_or_else(|| RecvError::of_empty(queue))
     }
 
     /// Answers `echo` in the name of the pinged host; `payload` is that host's answer.

@@ -91,7 +91,7 @@ impl TcpListener {
     /// [`SocketError::AddrNotAvailable`], as [`accept`](TcpListener::accept).
     pub fn accept_async(&self) -> impl Future<Output = Result<TcpStream, SocketError>> + '_ {
         Attempts::new(
-            |waits: Waits<'_, '_>| until_ready(self.attempt(wait_by(waits))),
+            |waits: Waits<'_, '_>| until_ready(Some(&self.stack), self.attempt(wait_by(waits))),
             |id| self.forget(id),
         )
     }
@@ -99,9 +99,12 @@ impl TcpListener {
 
 impl Interceptor {
     /// The next client that asks for a connection.
-    pub fn accept_async(&self) -> impl Future<Output = Incoming> + '_ {
+    ///
+    /// # Errors
+    /// As [`poll_accept`](Interceptor::poll_accept).
+    pub fn accept_async(&self) -> impl Future<Output = Result<Incoming, SocketError>> + '_ {
         Attempts::new(
-            |waits: Waits<'_, '_>| self.attempt(wait_by(waits)),
+            |waits: Waits<'_, '_>| until_ready(Some(&self.stack), self.attempt(wait_by(waits))),
             |id| self.forget(id),
         )
     }

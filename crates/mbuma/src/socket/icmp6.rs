@@ -74,9 +74,6 @@ impl Stack {
     /// # Errors
     /// There is no such interface, or another socket has one of the types there.
     pub fn icmp6_bind(&self, index: IfIndex, kinds: &[u8]) -> Result<Icmp6Socket, BindError> {
-        if self.0.interface(index).is_none() {
-            return Err(BindError::NoInterface);
-        }
         let pcb = Arc::new(Icmp6Pcb::new(index, kinds));
         let giant = self.0.enter_giant();
         if !self.0.icmp6.sockets.insert(&pcb) {
@@ -87,6 +84,10 @@ impl Stack {
             stack: self.clone(),
             pcb,
         };
+        // Afterwards, because the interface may be detached meanwhile.
+        if self.0.interface(index).is_none() {
+            return Err(BindError::NoInterface);
+        }
         bound.advertises_router();
         Ok(Icmp6Socket(Arc::new(bound)))
     }
@@ -96,10 +97,13 @@ impl Icmp6Socket {
     /// The oldest message that arrived.
     ///
     /// # Errors
-    /// [`RecvError::WouldBlock`]: there is none.
+    /// [`RecvError::WouldBlock`]: there is none now; [`RecvError::NoInterface`]: the interface was detached.
     pub fn recv(&self) -> Result<Icmp6Datagram, RecvError> {
-        let oldest = self.0.pcb.queue.pop(self.0.stack.0.giant(), None);
-        oldest.map(Icmp6Datagram::from).ok_or(RecvError::WouldBlock)
+        let queue = &self.0.pcb.queue;
+        let oldest = queue.pop(self.0.stack.0.giant(), None);
+        oldest
+            .map(Icmp6Datagram::from)
+            .ok_or_else(|| RecvError::of_empty(queue))
     }
 
     /// Sends a message by the socket's interface, from its address [`src`](Icmp6Datagram::src). Link-local addresses

@@ -272,7 +272,7 @@ pub(crate) fn poll_send(
     cx: &Context<'_>,
     job: &mut SendFile,
 ) -> Poll<Result<u64, SendFileError>> {
-    polled(cx, |waiting| send(sink, job, waiting))
+    polled(sink.stack(), cx, |waiting| send(sink, job, waiting))
 }
 
 /// The methods of a [`FileSink`] that programs call, with the documentation of the first.

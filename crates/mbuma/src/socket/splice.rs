@@ -84,11 +84,12 @@ pub enum SpliceEnd {
     /// The next bytes of the source, a UNIX-domain socket, have rights, which no splice moves: the program must read
     /// them.
     Rights,
-    /// The source failed.
+    /// The source failed, or no thread drives its stack any more ([`SocketError::NotDriven`]).
     Source(SocketError),
     /// The source's TLS failed, or its stream was truncated.
     SourceTls(TlsError),
-    /// The sink failed, or its program has shut it down. Data that was moved and not sent is lost.
+    /// The sink failed, its program has shut it down, or no thread drives its stack any more. Data that was moved and
+    /// not sent is lost.
     Sink(SocketError),
     /// The sink's TLS takes nothing more.
     SinkTls(TlsError),

@@ -22,7 +22,7 @@ use crate::tcp::pcb::Inpcb;
 use crate::tcp::reset::{self, EndReset};
 use crate::tcp::visit;
 use crate::tcp::{State, TcpSocketOptions};
-use crate::waiters::{FutureId, PollingTask, WaitBy};
+use crate::waiters::{FutureId, WaitBy};
 
 /// Listens on an address. Dropping it refuses new connections, and resets those that were not accepted.
 ///
@@ -44,7 +44,7 @@ use crate::waiters::{FutureId, PollingTask, WaitBy};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TcpListener {
-    stack: Arc<StackState>,
+    pub(super) stack: Arc<StackState>,
     addr: SocketAddr,
     queue: Arc<AcceptQueue>,
 }
@@ -91,7 +91,7 @@ impl TcpListener {
     /// # Errors
     /// [`SocketError::AddrNotAvailable`], as [`accept`](Self::accept).
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<TcpStream, SocketError>> {
-        polled(cx, |waiting| self.attempt(waiting))
+        polled(Some(&self.stack), cx, |waiting| self.attempt(waiting))
     }
 
     /// The next connection; without one, the waiting call is woken when there is one.
@@ -129,29 +129,31 @@ fn close(stack: &Arc<StackState>, queue: &Arc<AcceptQueue>) {
 
 /// Decides about connections to any address behind an interface, before they are answered.
 pub struct Interceptor {
-    stack: Arc<StackState>,
+    pub(super) stack: Arc<StackState>,
     queue: Arc<AcceptQueue>,
     /// How many queues its interface has.
     queues: usize,
 }
 
 impl Interceptor {
-    /// The next client that asks for a connection, if there is one.
+    /// The next client that asks for a connection, if there is one now.
     pub fn next(&self) -> Option<Incoming> {
-        let pcb = self.queue.pop(self.stack.giant(), None).ok()?;
-        Some(self.incoming(pcb))
+        self.attempt(None).ok()
     }
 
     /// The next client that asks for a connection, for one task: if several poll, the one that polled last is woken.
-    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Incoming> {
-        let task = PollingTask::new(cx);
-        self.attempt(Some(WaitBy::Polled(&task)))
+    ///
+    /// # Errors
+    /// [`SocketError::AddrNotAvailable`]: its interface was detached; [`SocketError::NotDriven`]: the runtime of its
+    /// stack has ended. No client will come.
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Incoming, SocketError>> {
+        polled(Some(&self.stack), cx, |waiting| self.attempt(waiting))
     }
 
     /// The next connection; without one, the waiting call is woken when there is one.
-    pub(super) fn attempt(&self, waiting: Option<WaitBy<'_>>) -> Poll<Incoming> {
+    pub(super) fn attempt(&self, waiting: Option<WaitBy<'_>>) -> Result<Incoming, SocketError> {
         let pcb = self.queue.pop(self.stack.giant(), waiting);
-        pcb.map_or(Poll::Pending, |pcb| Poll::Ready(self.incoming(pcb)))
+        pcb.map(|pcb| self.incoming(pcb))
     }
 
     /// Removes the waker of a future.
@@ -425,22 +427,27 @@ impl Stack {
     /// at most `backlog` undecided ones.
     ///
     /// # Errors
-    /// The interface has an interceptor already.
+    /// [`SocketError::AddrInUse`]: the interface has an interceptor already. [`SocketError::AddrNotAvailable`]: there
+    /// is no such interface.
     pub fn tcp_intercept(
         &self,
         index: IfIndex,
         backlog: usize,
     ) -> Result<Interceptor, SocketError> {
         let queue = AcceptQueue::new(backlog, self.0.tcp.config.half_open_max);
-        let _giant = self.0.enter_giant();
-        let queues = self.0.interface(index).map_or(1, |ifp| ifp.queues.len());
+        let giant = self.0.enter_giant();
         if !self.0.tcp.listeners.add_interceptor(index, &queue) {
             return Err(SocketError::AddrInUse);
         }
-        Ok(Interceptor {
+        drop(giant);
+        let mut interceptor = Interceptor {
             stack: Arc::clone(&self.0),
             queue,
-            queues,
-        })
+            queues: 1,
+        };
+        // Afterwards, because the interface may be detached meanwhile.
+        let ifp = self.0.interface(index);
+        interceptor.queues = ifp.ok_or(SocketError::AddrNotAvailable)?.queues.len();
+        Ok(interceptor)
     }
 }

@@ -131,7 +131,9 @@ impl TlsStream {
     /// # Errors
     /// As there, except [`SocketError::WouldBlock`].
     pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, TlsError>> {
-        polled(cx, |waiting| self.give(bytes, waiting))
+        polled(Some(&self.tcp.stack), cx, |waiting| {
+            self.give(bytes, waiting)
+        })
     }
 
     fn give(&self, bytes: &[u8], waiting: Option<WaitBy<'_>>) -> Result<usize, TlsError> {

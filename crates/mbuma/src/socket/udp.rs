@@ -19,7 +19,7 @@ use crate::ifnet::IfIndex;
 use crate::inet::{ANY, Ends};
 use crate::ip::{self, IcmpError, QUOTE_MAX};
 use crate::network;
-use crate::park::retry_within;
+use crate::park::{Wait, retry};
 use crate::stack::Stack;
 use crate::udp;
 use crate::udp::pcb::UdpPcb;
@@ -128,16 +128,18 @@ impl Stack {
     }
 
     /// A socket for every datagram that comes in by `index` and that no other socket takes, to any address if the
-    /// interface accepts any. Datagrams to broadcasts and groups are not included.
+    /// interface accepts any. Datagrams to broadcasts and groups are not included. When the interface is detached, the
+    /// calls that wait return [`RecvError::NoInterface`].
     ///
     /// # Errors
     /// There is no such interface, or it has such a socket already.
     pub fn udp_bind_any(&self, index: IfIndex) -> Result<UdpSocket, BindError> {
-        if self.0.interface(index).is_none() {
-            return Err(BindError::NoInterface);
-        }
         let bound = self.bind_pcb(ANY, Some(index), false);
-        bound.ok_or(BindError::AddrInUse)
+        // Afterwards, because the interface may be detached meanwhile.
+        match self.0.interface(index) {
+            Some(_) => bound.ok_or(BindError::AddrInUse),
+            None => Err(BindError::NoInterface),
+        }
     }
 
     fn bind_pcb(&self, local: SocketAddr, any: Option<IfIndex>, shares: bool) -> Option<UdpSocket> {
@@ -195,18 +197,10 @@ impl UdpSocket {
     /// As [`UdpSocket::recv`]; [`RecvError::TimedOut`] when the time is over.
     #[doc(alias = "recvfrom")]
     pub fn recv_blocking(&self, timeout: Option<Duration>) -> Result<Datagram, RecvError> {
-        let stack = &self.0.stack.0;
-        let received = retry_within(
-            || timeout,
-            |waiter| {
-                let waiting = waiter.map(WaitBy::Once);
-                match ready(self.take(waiting, waiting)) {
-                    // Asked after the attempt has left its waker: see `StackState::abandon`.
-                    Poll::Pending if stack.is_abandoned() => Poll::Ready(Err(RecvError::NotDriven)),
-                    other => other,
-                }
-            },
-        );
+        let received = retry(Wait::Yes(timeout), |waiter| {
+            let waiting = waiter.map(WaitBy::Once);
+            self.attempt(waiting, waiting)
+        });
         received.unwrap_or(Err(RecvError::TimedOut))
     }
 
@@ -218,7 +212,7 @@ impl UdpSocket {
         // Two wakers, because each queue may return one, to be dropped when no lock is held.
         let (for_data, for_errors) = (PollingTask::new(cx), PollingTask::new(cx));
         let (for_data, for_errors) = (WaitBy::Polled(&for_data), WaitBy::Polled(&for_errors));
-        ready(self.take(Some(for_data), Some(for_errors)))
+        self.attempt(Some(for_data), Some(for_errors))
     }
 
     pub(super) fn attempt(
@@ -226,7 +220,14 @@ impl UdpSocket {
         for_data: Option<WaitBy<'_>>,
         for_errors: Option<WaitBy<'_>>,
     ) -> Poll<Result<Datagram, RecvError>> {
-        ready(self.take(for_data, for_errors))
+        match self.take(for_data, for_errors) {
+            // Asked after the attempt has left its waker: see `StackState::abandon`.
+            Err(RecvError::WouldBlock) => match self.0.stack.0.is_abandoned() {
+                true => Poll::Ready(Err(RecvError::NotDriven)),
+                false => Poll::Pending,
+            },
+            other => Poll::Ready(other),
+        }
     }
 
     /// Removes the waker of a future.
@@ -254,7 +255,7 @@ impl UdpSocket {
     fn oldest_error(&self, waiting: Option<WaitBy<'_>>) -> RecvError {
         let Bound { stack, pcb, .. } = &*self.0;
         if pcb.flow().is_none() {
-            return RecvError::WouldBlock;
+            return RecvError::of_empty(&pcb.queue);
         }
         let error = pcb.errors.pop(stack.0.giant(), waiting);
         error.map_or(RecvError::WouldBlock, |record| RecvError::Icmp(record.with))
@@ -421,13 +422,6 @@ impl UdpSocket {
 }
 
 kern::impl_debug!(UdpSocket |this| local: this.local_addr());
-
-fn ready(attempt: Result<Datagram, RecvError>) -> Poll<Result<Datagram, RecvError>> {
-    match attempt {
-        Err(RecvError::WouldBlock) => Poll::Pending,
-        other => Poll::Ready(other),
-    }
-}
 
 /// The part of the received datagram that an error quotes, and the datagram's length with its header. The header is
 /// rebuilt and the data copied, because errors are rare. `None` if it is larger than any packet.

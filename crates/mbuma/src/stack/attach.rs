@@ -117,8 +117,12 @@ impl Stack {
         if !planted(StackFault::FlushedEarly) {
             self.0.enter(|batch| flush(batch, &ifp));
         }
-        let listeners = &self.0.tcp.listeners;
-        self.0.enter(|batch| listeners.interface_gone(batch, index));
+        self.0.enter(|batch| {
+            self.0.tcp.listeners.interface_gone(batch, index);
+            self.0.udp.table.interface_gone(batch, index);
+            self.0.icmp.interface_gone(batch, index);
+            self.0.icmp6.sockets.interface_gone(batch, index);
+        });
         let detached = || ifp.queues.iter().map(|q| q.device.detached() as u64).sum();
         let waited = self.0.outward(&ifp, detached);
         self.0.received.add(waited);

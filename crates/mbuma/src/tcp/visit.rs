@@ -132,13 +132,18 @@ pub(super) fn end_quiet(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard
     }
 }
 
-/// Wakes all users of connections, listeners and interceptors.
+/// Wakes all users of connections, listeners and interceptors, also those that wait for more data than there is, or for
+/// the end of a splice; and gives the splices a turn.
 pub(crate) fn wake_users(batch: &mut Batch<'_>) {
     let tcp = &batch.stack.tcp;
     for pcb in tcp.table.all() {
         let mut t = begin(&pcb);
-        t.notify();
-        end(batch, &pcb, t);
+        let wakes = t.conn.waiters.take_all();
+        if let Some(splices) = t.conn.attached.as_deref() {
+            splices.queue(batch, Due::WAKE);
+        }
+        drop(t);
+        batch.wake(wakes);
     }
     tcp.listeners.wake_users(batch);
 }

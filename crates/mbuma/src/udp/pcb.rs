@@ -270,6 +270,13 @@ impl UdpTable {
         all.for_each(|pcb| pcb.route.lock().1.forget(index));
     }
 
+    /// An interface is gone, and with it the datagrams for its socket.
+    pub(crate) fn interface_gone(&self, batch: &mut Batch<'_>, index: IfIndex) {
+        let inner = self.0.read();
+        let its = inner.any.iter().filter(|pcb| pcb.any == Some(index));
+        its.for_each(|pcb| batch.wake(pcb.queue.cut_off()));
+    }
+
     /// Wakes all users.
     pub(crate) fn wake_users(&self, batch: &mut Batch<'_>) {
         let inner = self.0.read();

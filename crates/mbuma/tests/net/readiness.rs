@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use crate::common::net::*;
 use kern::{Random, Time, VirtualClock};
 use mbuf::{Chain, Live};
-use mbuma::socket::RecvError;
+use mbuma::socket::{BindError, RecvError};
 use mbuma::{Config, IcmpError, IfAddr, SocketError, Stack, State, TcpListener, TcpStream};
 use wire::{IcmpMessage, IpProto, Ipv4Header, Unreachable};
 
@@ -52,6 +52,42 @@ fn pair(stack: &Stack) -> (TcpStream, TcpStream) {
 fn connect(stack: &Stack, listener: &TcpListener) -> TcpStream {
     let there = listener.local_addr();
     stack.tcp_connect(at(ANY, 0), there).unwrap()
+}
+
+/// Breaks if a gateway waits for ever for the clients and datagrams of an interface that is gone, or makes a socket for
+/// one.
+#[test]
+fn sockets_of_an_interface_hear_that_it_is_gone() {
+    let lab = Lab::gateway();
+    let (stack, index) = (&lab.stack, lab.iface);
+    let clients = stack.tcp_intercept(index, 8).unwrap();
+    let datagrams = stack.udp_bind_any(index).unwrap();
+    let pings = stack.icmp_echo_any(index).unwrap();
+    let messages = stack.icmp6_bind(index, &[133]).unwrap();
+    let tasks: [Task; 4] = std::array::from_fn(|_| Task::new());
+    assert!(clients.poll_accept(&mut tasks[0].cx()).is_pending());
+    assert!(datagrams.poll_recv(&mut tasks[1].cx()).is_pending());
+    pings.set_waker(Some(tasks[2].waker.clone()));
+    messages.set_waker(Some(tasks[3].waker.clone()));
+    assert_eq!(pings.recv().unwrap_err(), RecvError::WouldBlock);
+    stack.detach(index);
+    assert_eq!(tasks.each_ref().map(Task::woken), [1; 4]);
+    let Poll::Ready(Err(error)) = clients.poll_accept(&mut tasks[0].cx()) else {
+        panic!("it waits");
+    };
+    assert_eq!(error, SocketError::AddrNotAvailable);
+    let Poll::Ready(Err(error)) = datagrams.poll_recv(&mut tasks[1].cx()) else {
+        panic!("it waits");
+    };
+    let gone = RecvError::NoInterface;
+    assert_eq!((error, pings.recv().unwrap_err()), (gone, gone));
+    assert_eq!(messages.recv().unwrap_err(), gone);
+    drop((clients, datagrams, pings, messages));
+    assert!(stack.tcp_intercept(index, 8).is_err());
+    let none = BindError::NoInterface;
+    assert_eq!(stack.udp_bind_any(index).unwrap_err(), none);
+    assert_eq!(stack.icmp_echo_any(index).unwrap_err(), none);
+    assert_eq!(stack.icmp6_bind(index, &[133]).unwrap_err(), none);
 }
 
 fn end(stack: Stack) {

@@ -75,11 +75,22 @@ impl TcpSide {
             },
             Some(end) => Taken::End(end),
             None if no_bufs => Taken::NoBufs,
-            None => Taken::Nothing,
+            None => self.nothing(),
+        }
+    }
+
+    /// No data is there; none will come if no thread drives the stack any more.
+    fn nothing(&self) -> Taken {
+        match self.stack.is_abandoned() {
+            true => Taken::End(SpliceEnd::Source(SocketError::NotDriven)),
+            false => Taken::Nothing,
         }
     }
 
     fn find_room(&self) -> Result<SinkRoom, TlsError> {
+        if self.stack.is_abandoned() {
+            return Err(SocketError::NotDriven.into());
+        }
         let t = visit::begin(&self.pcb);
         tcp_stream::may_send(&t)?;
         let (space, hiwat) = (t.send.buf.space(), t.send.buf.hiwat());
@@ -168,7 +179,7 @@ impl SpliceSide for TcpSide {
         let data = match taken {
             Ok(data) if data.is_empty() => return Taken::End(SpliceEnd::Eof),
             Ok(data) => data,
-            Err(SocketError::WouldBlock) => return Taken::Nothing,
+            Err(SocketError::WouldBlock) => return self.nothing(),
             Err(SocketError::NoBufs) => return Taken::NoBufs,
             Err(e) => return Taken::End(SpliceEnd::Source(e)),
         };

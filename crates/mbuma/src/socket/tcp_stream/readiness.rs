@@ -41,7 +41,7 @@ impl TcpStream {
     /// # Errors
     /// The error of the attempt.
     pub fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<Result<(), SocketError>> {
-        polled(cx, |waiting| self.established(waiting))
+        polled(Some(&self.stack), cx, |waiting| self.established(waiting))
     }
 
     /// Copies received bytes to `buf`; 0 is the peer's end of file.
@@ -56,7 +56,7 @@ impl TcpStream {
         if buf.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        polled(cx, |waiting| self.read_to(buf, waiting))
+        polled(Some(&self.stack), cx, |waiting| self.read_to(buf, waiting))
     }
 
     /// Takes up to `max` bytes from the receive buffer, moving their mbufs. An empty chain is the peer's end of file.
@@ -68,7 +68,7 @@ impl TcpStream {
         cx: &mut Context<'_>,
         max: usize,
     ) -> Poll<Result<Chain, SocketError>> {
-        polled(cx, |waiting| {
+        polled(Some(&self.stack), cx, |waiting| {
             self.take(max, waiting, |t| take_unspliced(t, max))
         })
     }
@@ -85,7 +85,7 @@ impl TcpStream {
         if bytes.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        polled(cx, |waiting| self.give(bytes, waiting))
+        polled(Some(&self.stack), cx, |waiting| self.give(bytes, waiting))
     }
 
     /// Moves as much of the front of `data` into the send buffer as it takes; returns how much.
@@ -100,7 +100,9 @@ impl TcpStream {
         if data.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        polled(cx, |waiting| self.give_chain(data, waiting))
+        polled(Some(&self.stack), cx, |waiting| {
+            self.give_chain(data, waiting)
+        })
     }
 
     fn give_chain(

@@ -159,7 +159,8 @@ impl TlsHandshake {
         &mut self,
         cx: &mut std::task::Context<'_>,
     ) -> Poll<Result<(), HandshakeError>> {
-        polled(cx, |waiting| self.step(waiting))
+        let stack = Arc::clone(&self.tcp.stack);
+        polled(Some(&stack), cx, |waiting| self.step(waiting))
     }
 
     /// Waits until the handshake is done. Each wait for the peer may take `timeout`.

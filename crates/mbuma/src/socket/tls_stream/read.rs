@@ -50,7 +50,7 @@ impl TlsStream {
         cx: &mut Context<'_>,
         max: usize,
     ) -> Poll<Result<Chain, TlsError>> {
-        polled(cx, |waiting| self.take(max, waiting))
+        polled(Some(&self.tcp.stack), cx, |waiting| self.take(max, waiting))
     }
 
     /// Copies content to `buf`; 0 is the peer's close_notify.

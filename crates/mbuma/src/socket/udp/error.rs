@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use crate::drops::DropReason;
 use crate::ip::IcmpError;
+use crate::sockbuf::{Ancillary, RecvSide};
 use crate::udp::UdpError;
 
 /// The error of binding or connecting a socket.
@@ -57,6 +58,9 @@ pub enum RecvError {
     /// No datagram came within the timeout.
     #[error("no datagram came in time")]
     TimedOut,
+    /// The interface of a socket for all its datagrams, pings or ICMPv6 messages was detached: none can come.
+    #[error("the socket's interface was detached")]
+    NoInterface,
     /// The runtime that drove the stack has ended: no datagram can come.
     #[error("no thread drives the stack: its runtime has ended")]
     NotDriven,
@@ -65,11 +69,22 @@ pub enum RecvError {
     Icmp(UdpError),
 }
 
+impl RecvError {
+    /// The error of a queue that was found empty.
+    pub(in crate::socket) fn of_empty<M: Ancillary>(queue: &RecvSide<M>) -> Self {
+        match queue.is_cut_off() {
+            true => Self::NoInterface,
+            false => Self::WouldBlock,
+        }
+    }
+}
+
 impl From<RecvError> for io::Error {
     fn from(e: RecvError) -> Self {
         let errno = match e {
             RecvError::WouldBlock => Errno::AGAIN,
             RecvError::TimedOut => Errno::TIMEDOUT,
+            RecvError::NoInterface => Errno::NODEV,
             RecvError::NotDriven => return Self::new(io::ErrorKind::NetworkDown, e),
             RecvError::Icmp(e) => match e.kind {
                 IcmpError::Port => Errno::CONNREFUSED,

@@ -388,11 +388,13 @@ impl Listeners {
         added
     }
 
-    /// An interface is gone, and with it the clients of the listeners that take no others.
+    /// An interface is gone, and with it the clients of its interceptor and of the listeners that take no others.
     pub(crate) fn interface_gone(&self, batch: &mut Batch<'_>, index: IfIndex) {
         let tables = self.tables.read();
-        let its = tables.by_addr.iter().filter(|(at, _)| at.1 == Some(index));
-        for queue in its.flat_map(|(_, all)| &all.queues) {
+        let listeners = tables.by_addr.iter().filter(|(at, _)| at.1 == Some(index));
+        let interceptors = tables.interceptors.iter().filter(|(i, _)| *i == index);
+        let queues = listeners.flat_map(|(_, all)| &all.queues);
+        for queue in queues.chain(interceptors.map(|(_, queue)| queue)) {
             batch.wake(queue.cut_off());
         }
     }

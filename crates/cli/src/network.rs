@@ -48,8 +48,8 @@ pub(crate) fn run(args: &RunArgs, name: &str) -> Result<u8, Error> {
     let args = in_network(args, &joined);
     let (signals, inherited) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
     let (guest, child, files) = launch::start(&args, &signals, inherited)?;
-    publish(&args.net, &joined)?;
     hand_over(guest, &joined)?;
+    publish(&args.net, &joined)?;
     match args.net.no_sandbox {
         // The process of the network has no standard error.
         true => say(NO_SANDBOX),

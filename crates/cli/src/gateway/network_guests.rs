@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use kern::Time;
@@ -75,6 +75,13 @@ impl NetworkGuests {
             }
         }
         Ok(())
+    }
+
+    /// The address of IPv6 of the guest that has this one.
+    pub(super) fn v6_of(&self, addr: Ipv4Addr) -> Option<IpAddr> {
+        let its = |addrs: &&Vec<IpAddr>| addrs.contains(&addr.into());
+        let addrs = self.addrs.values().find(its)?;
+        addrs.iter().find(|addr| addr.is_ipv6()).copied()
     }
 
     /// The addresses of the guest that a timer is for.

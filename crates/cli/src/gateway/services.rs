@@ -250,13 +250,20 @@ impl Services {
     }
 
     /// The possible addresses of a port's server: the given one, else the guest's own, those of the client's family
-    /// first. The guest's loopback is behind the guest's own address of IPv4.
+    /// first. The guest's loopback is behind the guest's own address of IPv4. In a network the address of IPv4 names
+    /// the guest.
     fn server(&self, spec: &PortSpec) -> Option<GuestServer> {
         let fixed = self.fixed.get();
         let v4 = fixed.guest.v4.map(|v4| IpAddr::from(v4.guest));
         let v6 = fixed.guest.v6.map(|v6| IpAddr::from(v6.guest));
         let loopback = Some(IpAddr::from(Ipv4Addr::LOCALHOST)).filter(|_| fixed.loopback);
-        let places = match (spec.publish.guest_addr, spec.publish.host) {
+        let (named, v4, v6) = match (spec.publish.guest_addr, &self.network) {
+            (Some(IpAddr::V4(addr)), Some(network)) => {
+                (None, Some(addr.into()), network.v6_of(addr))
+            }
+            (named, _) => (named, v4, v6),
+        };
+        let places = match (named, spec.publish.host) {
             (Some(addr), _) if Some(addr) == v4 => [v4, loopback, None],
             (Some(addr), _) => [Some(addr), None, None],
             (None, SocketAddr::V4(_)) => [v4, loopback, v6],

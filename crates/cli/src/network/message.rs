@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   run      Join ->            <- Joined, Refused
+//!            Attach + TAP ->        <- Done, Refused
 //!            Publish + socket ->    <- Done, Refused  for each published port
-//!            Attach + TAP ->        <- Done, Refused  (and stays connected for as long as COMMAND runs)
+//!                                   (and stays connected for as long as COMMAND runs)
 //!   network  Inspect ->             <- View
 //!            Remove ->              <- Done, Refused
 //! ```

@@ -208,6 +208,47 @@ fn a_port_of_a_guest_is_published_while_it_lives() {
 }
 
 #[test]
+fn a_client_of_a_guests_port_keeps_its_family() {
+    // Breaks when a client of a network's port that came by ::1 is led to the guest's server of IPv4 although there is
+    // one of IPv6, or a server of one family alone is not found.
+    needs!(guests(), programs(&["python3"]));
+    let network = name("families");
+    let first = resident(&network, &[], "");
+    let ports: [u16; 3] = std::array::from_fn(|_| crate::vm::free_port());
+    let publish = ports.iter().zip(80..);
+    let publish: Vec<_> = publish
+        .map(|(port, inside)| format!("{port}:{inside}"))
+        .collect();
+    let options: Vec<_> = publish.iter().flat_map(|publish| ["-p", publish]).collect();
+    let script = "import socket, threading
+def serve(family, port):
+    one = socket.create_server(('', port), family=family)
+    while True:
+        one.accept()[0].sendall(b'4' if family == socket.AF_INET else b'6')
+both = (socket.AF_INET, socket.AF_INET6)
+for family, port in [(both[0], 80), (both[1], 80), (both[0], 81), (both[1], 82)]:
+    threading.Thread(target=serve, args=(family, port)).start()";
+    let script = format!("python3 -I -S -c \"{script}\" &");
+    let second = resident(&network, &options, &script);
+    for (at, expected) in [("127.0.0.1", ["4", "4", "6"]), ("::1", ["6", "4", "6"])] {
+        for (port, expected) in ports.into_iter().zip(expected) {
+            let mut said = String::new();
+            wait_until("the server", || {
+                let client = std::net::TcpStream::connect((at, port));
+                let read =
+                    client.and_then(|mut c| std::io::Read::read_to_string(&mut c, &mut said));
+                read.is_ok() && !said.is_empty()
+            });
+            assert_eq!(said, expected, "{at} {port}");
+        }
+    }
+    assert_eq!(
+        (second.finish().code, first.finish().code),
+        (Some(0), Some(0))
+    );
+}
+
+#[test]
 fn killed_guests_leave_nothing_behind() {
     // Breaks when a killed run, or a killed network, leaves a process, a name or a guest that others wait for.
     needs!(guests(), programs(&["pgrep"]));

@@ -84,9 +84,13 @@ impl NetworkGuests {
         addrs.iter().find(|addr| addr.is_ipv6()).copied()
     }
 
-    /// The addresses of the guest that a timer is for.
+    /// The addresses of the guest that a timer is for, but for those that a later guest has.
     pub(super) fn addrs(&self, token: Token) -> Option<Vec<IpAddr>> {
-        self.addrs.get(&(token.index() as GuestId)).cloned()
+        let id = token.index() as GuestId;
+        let mut addrs = self.addrs.get(&id)?.clone();
+        let later = || self.addrs.iter().filter(|(other, _)| **other > id);
+        addrs.retain(|addr| !later().any(|(_, its)| its.contains(addr)));
+        Some(addrs)
     }
 
     /// The timer of a leaving guest fired; `has_more`: its data is still being delivered. Returns true if the guest is
@@ -128,8 +132,8 @@ mod tests {
     fn joined(id: GuestId, tap: OwnedFd) -> GuestChange {
         let spec = GuestSpec {
             id,
-            addr: [10, 0, 2, 100 + id as u8].into(),
-            addr6: None,
+            addr: [10, 0, 2, 100].into(),
+            addr6: Some([0xfd00, 0, 0, 0, 0, 0, 0, id as u16].into()),
             name: None,
             offloads: Offloads::default(),
         };
@@ -162,5 +166,14 @@ mod tests {
         let left = change(GuestChange::Left(2), &mut shared, &mut guests);
         left.expect("it is there");
         assert!(guests.leaving.contains_key(&2));
+        // Breaks when the connections of a guest end with those of an earlier one, which had its address and still
+        // delivers data.
+        let (ours, _guests) = UnixDatagram::pair().expect("two descriptors");
+        let joins = change(joined(3, ours.into()), &mut shared, &mut guests);
+        joins.expect("it gets a port");
+        let of = |id| guests.addrs(Token::nth(SourceKind::Guest, id));
+        let v6 = |id| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, id]);
+        assert_eq!(of(2), Some(vec![v6(2)]));
+        assert_eq!(of(3), Some(vec![[10, 0, 2, 100].into(), v6(3)]));
     }
 }

@@ -219,7 +219,7 @@ fn unreadable(e: pem::Error, wanted: &str) -> io::Error {
 }
 
 /// The suites, those that seal fastest first.
-fn suites() -> Arc<CryptoProvider> {
+pub(crate) fn suites() -> Arc<CryptoProvider> {
     let mut provider = provider::default_provider();
     // Stable: what is equal stays in rustls' order, TLS 1.3 first.
     provider.cipher_suites.sort_by_key(|suite| {

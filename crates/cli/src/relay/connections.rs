@@ -61,6 +61,9 @@ const LISTENER: u64 = 0;
 /// The interval at which the thread checks whether it must end.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// The time after which there may be buffers again.
+const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
+
 /// The time in which the server must answer.
 const CONNECT_MAX_TIME: Duration = Duration::from_secs(10);
 
@@ -92,6 +95,9 @@ pub(super) struct RelayedConnections {
     shaking: HandshakeList,
     /// Those in a handshake with the server.
     greeting: HandshakeList,
+    /// Those whose part of a handshake found no buffers, and the time for the next attempt: the peer waits for it.
+    without_buffers: Vec<Arc<Nudge>>,
+    retry_at: Time,
     stall_relief: StallRelief,
     /// The time of the last line about a failure.
     said: Option<Instant>,
@@ -126,6 +132,8 @@ impl RelayedConnections {
             table: HashMap::new(),
             shaking: HandshakeList::new(RelayState::is_with_client),
             greeting: HandshakeList::new(RelayState::is_with_server),
+            without_buffers: Vec::new(),
+            retry_at: Time::ZERO,
             stall_relief: StallRelief::default(),
             said: None,
             news: mpsc::channel(),
@@ -154,7 +162,11 @@ impl RelayedConnections {
         self.accept();
         let mut look_at = Instant::now() + LOOK;
         loop {
-            match self.news.1.recv_timeout(LOOK) {
+            let wait = match self.without_buffers.is_empty() {
+                true => LOOK,
+                false => NO_BUFS_WAIT,
+            };
+            match self.news.1.recv_timeout(wait) {
                 Ok(LISTENER) => {
                     listens.take();
                     self.accept();
@@ -164,6 +176,7 @@ impl RelayedConnections {
                 // This thread has a sender, so the channel is open.
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
+            self.retry(self.stack.now());
             let now = Instant::now();
             if self.shaking.end_late(now, &mut self.table)
                 | self.greeting.end_late(now, &mut self.table)
@@ -255,6 +268,21 @@ impl RelayedConnections {
         Some(RelayState::Begins { client, server })
     }
 
+    /// A handshake found no buffers: there is another attempt soon.
+    fn retry_later(&mut self, waker: &Arc<Nudge>) {
+        if self.without_buffers.is_empty() {
+            self.retry_at = self.stack.now() + NO_BUFS_WAIT;
+        }
+        self.without_buffers.push(Arc::clone(waker));
+    }
+
+    /// Tries again where buffers were missing, if it is time.
+    fn retry(&mut self, now: Time) {
+        if self.retry_at <= now {
+            self.without_buffers.drain(..).for_each(Nudge::wake);
+        }
+    }
+
     /// Continues a handshake; once it is done, connects to the server.
     fn go_on(
         &mut self,
@@ -268,8 +296,9 @@ impl RelayedConnections {
                 Arc::clone(waker).wake();
                 state
             }
-            // Without buffers: the client's next packet is another attempt.
-            Ok(false) | Err(HandshakeError::Socket(SocketError::NoBufs)) => {
+            Ok(false) => Some(RelayState::Shakes(handshake)),
+            Err(HandshakeError::Socket(SocketError::NoBufs)) => {
+                self.retry_later(waker);
                 Some(RelayState::Shakes(handshake))
             }
             Err(HandshakeError::Tls(_)) => {
@@ -282,7 +311,13 @@ impl RelayedConnections {
     }
 
     /// Continues a connection that began, once the server has answered. Returns `None` once either end has ended.
-    fn begins(&mut self, client: RelayEnd, server: TcpStream, number: u64) -> Option<RelayState> {
+    fn begins(
+        &mut self,
+        client: RelayEnd,
+        server: TcpStream,
+        number: u64,
+        waker: &Arc<Nudge>,
+    ) -> Option<RelayState> {
         let error = server.error();
         if let Some(e) = error {
             self.complain(&e.to_string());
@@ -307,7 +342,7 @@ impl RelayedConnections {
                     };
                     let handshake = TlsHandshake::client(server, config, tls.name()).ok()?;
                     self.begin_greeting(number);
-                    self.greet(client, Box::new(handshake))
+                    self.greet(client, Box::new(handshake), waker)
                 }
             },
         }
@@ -320,7 +355,12 @@ impl RelayedConnections {
     }
 
     /// A handshake with the server goes on; once it is done, data moves.
-    fn greet(&mut self, client: RelayEnd, mut server: Box<TlsHandshake>) -> Option<RelayState> {
+    fn greet(
+        &mut self,
+        client: RelayEnd,
+        mut server: Box<TlsHandshake>,
+        waker: &Arc<Nudge>,
+    ) -> Option<RelayState> {
         if has_failed(&client) {
             server.tcp().abort();
             return None;
@@ -334,8 +374,9 @@ impl RelayedConnections {
                 }
                 self.complain("it does not speak the protocol that the client got (ALPN)");
             }
-            // Without buffers: the server's next packet is another attempt.
-            Ok(false) | Err(HandshakeError::Socket(SocketError::NoBufs)) => {
+            Ok(false) => return Some(RelayState::Greets { client, server }),
+            Err(HandshakeError::Socket(SocketError::NoBufs)) => {
+                self.retry_later(waker);
                 return Some(RelayState::Greets { client, server });
             }
             Err(e) => {
@@ -407,8 +448,8 @@ impl RelayedConnections {
         let next = match relayed.state {
             RelayState::Shakes(handshake) => self.go_on(handshake, waker),
             RelayState::Lingers(handshake) => linger(handshake, waker),
-            RelayState::Begins { client, server } => self.begins(client, server, number),
-            RelayState::Greets { client, server } => self.greet(client, server),
+            RelayState::Begins { client, server } => self.begins(client, server, number, waker),
+            RelayState::Greets { client, server } => self.greet(client, server, waker),
             spliced @ RelayState::Spliced(_) => Some(spliced),
         };
         match next.and_then(|state| still_going(state, waker)) {

@@ -32,8 +32,8 @@ impl RelayBench {
     fn with(max: usize, tls: RelayTls) -> RelayBench {
         let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
         let few = PoolConfig {
+            mbufs_max: 64 << 10,
             cluster_bytes_max: POOL,
-            ..PoolConfig::default()
         };
         let ([relay, peers], ends) = test_gateway::joined(&clock, few);
         let at = |host, port| SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, host), port);
@@ -89,8 +89,9 @@ impl RelayBench {
 
     fn pass(&mut self, time: Duration) -> bool {
         self.clock.advance(time);
-        self.run();
         let now = self.relayed.stack.now();
+        self.relayed.retry(now);
+        self.run();
         self.relayed.relieve_stalls(now)
     }
 
@@ -170,6 +171,42 @@ fn handshakes_are_bounded_in_number_and_time() {
     let late = Instant::now() + HANDSHAKE_MAX_TIME;
     assert!(relayed.shaking.end_late(late, &mut relayed.table));
     assert_eq!(open(), 0);
+}
+
+#[test]
+fn a_handshake_without_buffers_goes_on_when_there_are_some() {
+    // Breaks when a handshake whose answer found no buffers ends after ten seconds: the client waits for the answer, so
+    // no packet of its makes the relay try again.
+    let addrs = [Ipv4Addr::LOCALHOST.into()];
+    let tls = ServerTls::of(&TlsIdentity::SelfSigned, &addrs, &[]).expect("a certificate");
+    let tls = RelayTls {
+        to_clients: Some(tls.config),
+        handshakes_max: 128,
+        to_server: None,
+    };
+    let mut bench = RelayBench::with(128, tls);
+    let client = bench.dial();
+    let pool = bench.relayed.stack.pool().clone();
+    let taken: Vec<_> =
+        std::iter::from_fn(|| mbuf::Chain::from_slice(&pool, &[0; 100]).ok()).collect();
+    let config = rustls::ClientConfig::builder_with_provider(crate::tls::suites())
+        .with_safe_default_protocol_versions()
+        .expect("the suites have some")
+        .with_root_certificates(rustls::RootCertStore::empty());
+    let mut config = config.with_no_client_auth();
+    config.enable_secret_extraction = true;
+    let name = "192.0.2.2".try_into().expect("an address");
+    let mut client = TlsHandshake::client(client, Arc::new(config), name).expect("a connection");
+    assert!(
+        matches!(client.advance(), Ok(false)),
+        "it waits for an answer"
+    );
+    bench.run();
+    assert_eq!(bench.relayed.without_buffers.len(), 1);
+    drop(taken);
+    bench.pass(NO_BUFS_WAIT);
+    assert!(client.tcp().recv(&mut [0; 99]).is_ok(), "an answer");
+    assert!(bench.relayed.without_buffers.is_empty());
 }
 
 #[test]

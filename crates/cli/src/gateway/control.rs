@@ -27,6 +27,7 @@ use kern::{CalloutId, Time};
 use mbuma::runtime::{Interest, TaskWaker};
 
 use super::report::{self, View};
+use super::retry::{ACCEPT_WAIT, RetryTimer};
 use super::shared::Shared;
 use super::table::{SourceKind, Table, Token};
 use crate::netstat::request::{self, REQUEST_MAX, Request};
@@ -42,6 +43,8 @@ const ASKER_WAIT: Duration = Duration::from_secs(5);
 pub(super) struct Control {
     listener: Option<UnixListener>,
     wake: Arc<TaskWaker>,
+    /// For the next attempt to accept.
+    retry: RetryTimer,
     askers: Table<Asker>,
 }
 
@@ -77,6 +80,7 @@ impl Control {
         Control {
             listener: listener.filter(watched),
             wake: shared.wake_for(token),
+            retry: RetryTimer::default(),
             askers: Table::new(SourceKind::Asker),
         }
     }
@@ -89,9 +93,17 @@ impl Control {
     /// Accepts clients.
     pub(super) fn accept(&mut self, shared: &mut Shared) {
         for _ in 0..ACCEPT_MAX {
-            let accepted = self.listener.as_ref().map(UnixListener::accept);
-            let Some(Ok((stream, _))) = accepted else {
+            let Some(listener) = &self.listener else {
                 return;
+            };
+            let stream = match listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                // No event will tell when there is a descriptor again.
+                Err(_) => {
+                    let token = Token::only(SourceKind::Control);
+                    return self.retry.set(shared, token, ACCEPT_WAIT);
+                }
             };
             if !self.make_room(shared) || stream.set_nonblocking(true).is_err() {
                 continue;

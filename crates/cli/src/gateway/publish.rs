@@ -20,7 +20,6 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use mbuma::runtime::{Interest, TaskWaker};
 use mbuma::{SocketError, TcpStream};
@@ -30,14 +29,10 @@ use super::host::Host;
 use super::loopback::OutwardClient;
 use super::notice;
 use super::policy;
-use super::retry::RetryTimer;
+use super::retry::{ACCEPT_WAIT, RetryTimer};
 use super::shared::Shared;
 use super::table::Token;
 use crate::ports::PublishedId;
-
-/// The time to wait for a place in the quota, a descriptor, or memory of the kernel. Clients wait in the kernel's
-/// queue.
-const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 
 /// One published or outward port.
 pub(super) struct Listener {
@@ -196,7 +191,7 @@ impl Listener {
         }
     }
 
-    /// Sets a timer for the next attempt.
+    /// Sets a timer for the next attempt. Clients wait in the kernel's queue.
     fn later(&self, shared: &mut Shared) -> Accepted {
         self.retry.set(shared, self.token, ACCEPT_WAIT);
         Accepted::None

@@ -14,6 +14,9 @@ use crate::gateway::table::Token;
 /// The time after which there may be clusters again.
 pub(super) const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 
+/// The time after which there may be a descriptor, or memory of the kernel, for a client that waits.
+pub(super) const ACCEPT_WAIT: Duration = Duration::from_millis(100);
+
 /// The time of the attempt for which a timer is set. It belongs to a worker: one that migrates needs a new one.
 #[derive(Default)]
 pub(super) struct RetryTimer {

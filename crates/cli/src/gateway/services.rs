@@ -125,6 +125,7 @@ impl Services {
             SourceKind::RouterAdverts => self.config.timer(shared),
             // It needs the list of connections.
             SourceKind::Guest => shared.wake_for(token).wake(),
+            SourceKind::Control => self.control.wake(),
             of_the_loop!() => {}
             // Without timers.
             SourceKind::Datagrams
@@ -133,8 +134,7 @@ impl Services {
             | SourceKind::Echoes
             | SourceKind::Dhcp4
             | SourceKind::Dhcp6
-            | SourceKind::PingSocket
-            | SourceKind::Control => {}
+            | SourceKind::PingSocket => {}
         }
     }
 

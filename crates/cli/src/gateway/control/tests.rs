@@ -138,3 +138,15 @@ fn more_clients_than_a_turn_accepts_get_another_turn() {
     control.accept(&mut shared);
     assert!(!shared.context.ready().is_empty());
 }
+
+#[test]
+fn a_client_that_cannot_be_accepted_now_is_tried_again() {
+    // Breaks when a client that came while there was no descriptor waits until another one comes: it asks why.
+    let (mut shared, _) = test_gateway::start();
+    let kind = rustix::net::SocketType::STREAM;
+    let no_listener = rustix::net::socket(rustix::net::AddressFamily::UNIX, kind, None);
+    let listener = UnixListener::from(no_listener.expect("a socket"));
+    let mut control = Control::new(&shared, Some(listener));
+    (0..3).for_each(|_| control.accept(&mut shared));
+    assert_eq!(shared.context.timers(), 1);
+}

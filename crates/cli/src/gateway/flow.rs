@@ -78,7 +78,20 @@ impl Flow {
             return;
         }
         quote::shorten(pool, &mut datagram.payload);
-        self.unanswered = Some(datagram);
+        let earlier = self.unanswered.replace(datagram);
+        if let (Outlet::Resolver(question), Some(earlier)) = (&mut self.outlet, earlier) {
+            question.remember(earlier);
+        }
+    }
+
+    /// The datagrams without an answer: of a query to a name server several, of other flows the last one.
+    pub(super) fn take_unanswered(&mut self) -> Vec<Datagram> {
+        let mut all = match &mut self.outlet {
+            Outlet::Resolver(question) => std::mem::take(&mut question.earlier),
+            _ => Vec::new(),
+        };
+        all.extend(self.unanswered.take());
+        all
     }
 
     /// When to look at it again: it is too old, or its question went unanswered.
@@ -98,6 +111,7 @@ impl Flow {
         self.unanswered = None;
         if let Outlet::Resolver(question) = &mut self.outlet {
             question.asked = None;
+            question.earlier.clear();
         }
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use kern::Time;
 use mbuma::IcmpError;
 use mbuma::runtime::Interest;
+use mbuma::socket::Datagram;
 
 use super::policy;
 use super::shared::Shared;
@@ -18,6 +19,8 @@ use crate::sys::socket;
 
 /// The time after which another name server is asked. The C library repeats a query after five seconds.
 pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(3);
+/// Queries without an answer that are kept beside the last one, to be sent to another server.
+const EARLIER_MAX: usize = 3;
 /// A question that is repeated after this long was not answered.
 const REPEAT_MIN: Duration = Duration::from_millis(900);
 
@@ -29,6 +32,8 @@ pub(super) struct Question {
     pub(super) asked: Option<Time>,
     /// Other resolvers to ask at once if this one refuses.
     pub(super) others: usize,
+    /// Queries without an answer before the last one: programs ask for the addresses of both families at once.
+    pub(super) earlier: Vec<Datagram>,
 }
 
 impl Question {
@@ -54,6 +59,7 @@ impl Question {
                         resolver: addr,
                         asked: None,
                         others,
+                        earlier: Vec::new(),
                     });
                 }
                 Err(e) if policy::is_out_of_descriptors(&e) => return Err(failure(shared, &e)),
@@ -79,6 +85,14 @@ impl Question {
             self.reopen(shared, wanted, self.others, token);
         }
         self.asked = Some(now);
+    }
+
+    /// Keeps a query that has another one behind it now.
+    pub(super) fn remember(&mut self, query: Datagram) {
+        if self.earlier.len() == EARLIER_MAX {
+            self.earlier.remove(0);
+        }
+        self.earlier.push(query);
     }
 
     /// This server refused: sends the query to the next one. Returns false if none is left.

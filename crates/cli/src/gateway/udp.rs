@@ -351,17 +351,21 @@ impl GuestFlows {
         let Some(flow) = self.table.find(token) else {
             return;
         };
-        let Some(datagram) = flow.unanswered.take() else {
+        let unanswered = flow.take_unanswered();
+        if unanswered.is_empty() {
             return;
-        };
+        }
         // The kernel knows the path's MTU now.
         let again = matches!(kind, Some(IcmpError::FragNeeded { .. }));
         if let Outlet::Resolver(question) = &mut flow.outlet
             && (again || question.ask_another(shared, token))
         {
-            self.send(shared, token, datagram);
+            for datagram in unanswered {
+                self.send(shared, token, datagram);
+            }
         } else if let Some(kind) = kind {
-            self.refuse(shared, &datagram, kind);
+            let refuse = |datagram: &Datagram| self.refuse(shared, datagram, kind);
+            unanswered.iter().for_each(refuse);
         }
     }
 

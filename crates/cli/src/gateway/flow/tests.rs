@@ -22,6 +22,7 @@ fn question(asked: Option<Time>) -> Outlet {
         socket: socket.into(),
         asked,
         others: 0,
+        earlier: Vec::new(),
     })
 }
 

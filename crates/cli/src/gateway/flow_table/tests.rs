@@ -56,6 +56,7 @@ fn outlet(table: &mut FlowTable, group: usize, n: u32) -> Outlet {
             resolver: addr(0),
             asked: None,
             others: 0,
+            earlier: Vec::new(),
         }),
         // Behind the ports that are published.
         OUTWARD => Outlet::Loopback {

@@ -2,6 +2,7 @@ use std::io::IoSliceMut;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
+use mbuma::IcmpError;
 use mbuma::socket::Datagram;
 use wire::IpProto;
 
@@ -54,6 +55,7 @@ fn the_timer_of_a_question_is_that_of_its_answer() {
         resolver,
         asked: None,
         others: 0,
+        earlier: Vec::new(),
     };
     let ends = FlowEnds {
         guest: SocketAddr::from((crate::addressing::Addressing::DEFAULT.guest, 1000)),
@@ -95,11 +97,50 @@ fn a_flood_of_one_guest_leaves_room_for_another() {
     }
 }
 
+#[test]
+fn all_queries_of_a_socket_go_to_the_next_server() {
+    // Breaks when a server refuses two queries of one socket, as the C library sends for the addresses of both
+    // families, and only the last one goes on to the next server: the guest waits for 5 s then.
+    let (mut shared, index) = test_gateway::start();
+    let socket = shared.stack.udp_bind_any(index).expect("the only one");
+    let mut flows = GuestFlows::new(&shared, socket);
+    let servers = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a free port"));
+    let addrs = servers
+        .each_ref()
+        .map(|server| server.local_addr().expect("bound"));
+    shared.resolvers = Resolvers::from_addrs(addrs.to_vec());
+    let Ok(question) = Question::begin(&mut shared, 1) else {
+        panic!("a socket");
+    };
+    let ends = FlowEnds {
+        guest: SocketAddr::from((crate::addressing::Addressing::DEFAULT.guest, 1000)),
+        remote: SocketAddr::from((Ipv4Addr::LOCALHOST, 53)),
+    };
+    let token = flows.add(&mut shared, ends, Outlet::Resolver(question));
+    let token = token.expect("a descriptor");
+    let queries = [&b"one?"[..], b"two?", b"three?"];
+    for query in queries {
+        let query = datagram_of(&shared, query);
+        assert!(flows.send(&mut shared, token, query));
+    }
+    flows.failed(&mut shared, token, Some(IcmpError::Port));
+    for query in queries {
+        let mut bytes = [0; 9];
+        let n = servers[1].recv(&mut bytes).expect("it was sent before");
+        assert_eq!(&bytes[..n], query);
+    }
+}
+
 /// A datagram that was received.
 fn datagram(shared: &Shared) -> Datagram {
+    datagram_of(shared, b"who?")
+}
+
+/// The same with this payload.
+fn datagram_of(shared: &Shared, payload: &[u8]) -> Datagram {
     let at = SocketAddr::from((Ipv4Addr::LOCALHOST, 53));
     let socket = shared.stack.udp_bind(at).expect("a free port");
-    socket.send_to(b"who?", at).expect("a route");
+    socket.send_to(payload, at).expect("a route");
     socket.recv().expect("it is there")
 }
 

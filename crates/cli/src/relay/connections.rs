@@ -340,7 +340,10 @@ impl RelayedConnections {
                         Some(protocol) => tls.asks_for(protocol),
                         None => tls.asks_for_all(),
                     };
-                    let handshake = TlsHandshake::client(server, config, tls.name()).ok()?;
+                    let Ok(handshake) = TlsHandshake::client(server, config, tls.name()) else {
+                        abort(&client);
+                        return None;
+                    };
                     self.begin_greeting(number);
                     self.greet(client, Box::new(handshake), waker)
                 }
@@ -366,14 +369,16 @@ impl RelayedConnections {
             return None;
         }
         match server.advance() {
-            Ok(true) => {
-                let server = server.finish().ok()?;
-                let agreed = server.about().alpn.as_deref();
-                if protocol_of(&client).is_none_or(|of_client| of_client == agreed) {
-                    return self.splice(client, RelayEnd::Tls(server));
+            Ok(true) => match server.finish() {
+                Ok(server) => {
+                    let agreed = server.about().alpn.as_deref();
+                    if protocol_of(&client).is_none_or(|of_client| of_client == agreed) {
+                        return self.splice(client, RelayEnd::Tls(server));
+                    }
+                    self.complain("it does not speak the protocol that the client got (ALPN)");
                 }
-                self.complain("it does not speak the protocol that the client got (ALPN)");
-            }
+                Err(e) => self.complain(&tls::reason(&e)),
+            },
             Ok(false) => return Some(RelayState::Greets { client, server }),
             Err(HandshakeError::Socket(SocketError::NoBufs)) => {
                 self.retry_later(waker);

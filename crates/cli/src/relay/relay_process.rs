@@ -37,8 +37,8 @@ use crate::tls::{ClientTls, ServerTls};
 
 /// The name that `ps` shows.
 const NAME: &CStr = c"mbuma-relay";
-/// Connections that wait to be taken at most.
-const BACKLOG: usize = 128;
+/// Connections that wait to be taken at most: a burst of clients must not wait for a second SYN.
+const BACKLOG: usize = 1024;
 /// Bytes that each buffer of a connection holds: four of the largest segments.
 const BUFFER: usize = 256 << 10;
 

@@ -4,8 +4,9 @@
 //! 10.0.2.100 - - [25/Nov/2026:21:40:00 +0000] "GET /a HTTP/1.1" 200 1234 "-" "curl/8.0"
 //! ```
 //!
-//! Invariants: an entry is one line for any bytes of the client, with at most [`TEXT_MAX`] bytes of each text. Locks:
-//! none. Sources: the manual of httpd's mod_log_config, "Combined Log Format".
+//! Invariants: an entry is one line for any bytes of the client, with at most [`TEXT_MAX`] bytes for each text, so that
+//! a pipe takes it whole or not at all.
+//! Locks: none. Sources: the manual of httpd's mod_log_config, "Combined Log Format".
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -14,8 +15,11 @@ use std::time::SystemTime;
 use super::date;
 use super::request::HttpRequest;
 
-/// Bytes of a client's text that are logged at most.
+/// Bytes of a line for a client's text at most. A line has three, and less than the same again beside them.
 const TEXT_MAX: usize = 1024;
+const _: () = assert!(4 * TEXT_MAX <= libc::PIPE_BUF);
+/// Bytes for one byte of a text at most.
+const ESCAPE_LEN: usize = 4;
 
 /// The texts of a request that a line has; they outlive it, since the line is written when the response has gone.
 #[derive(Clone, Debug)]
@@ -73,7 +77,10 @@ fn quoted(text: Option<&[u8]>) -> String {
         return "-".to_owned();
     };
     let mut out = String::with_capacity(text.len().min(TEXT_MAX));
-    for byte in text.iter().take(TEXT_MAX) {
+    for byte in text {
+        if out.len() > TEXT_MAX - ESCAPE_LEN {
+            break;
+        }
         match byte {
             b'"' => out.push_str("\\\""),
             b'\\' => out.push_str("\\\\"),

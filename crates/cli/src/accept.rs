@@ -18,24 +18,28 @@ pub(crate) fn watch(set: &Poller, listener: &UnixListener, number: u64) -> io::R
     set.add(listener, number, Interest::ReadEdge)
 }
 
-/// Accepts some clients, whose sockets block. If there may be more, the set reports the listener again.
+/// Accepts some clients, `max` at most, whose sockets block. If there may be more, the set reports the listener again,
+/// unless `max` was the bound: then the caller tries again when it has room.
 pub(crate) fn some(
     set: &Poller,
     listener: &UnixListener,
     number: u64,
+    max: usize,
     mut each: impl FnMut(UnixStream),
 ) {
-    for _ in 0..ACCEPT_MAX {
+    for _ in 0..ACCEPT_MAX.min(max) {
         match listener.accept() {
             Ok((stream, _)) => each(stream),
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(_) => return,
         }
     }
-    // More may wait.
-    let _ = set
-        .remove(listener)
-        .and_then(|()| watch(set, listener, number));
+    if max > ACCEPT_MAX {
+        // More may wait.
+        let _ = set
+            .remove(listener)
+            .and_then(|()| watch(set, listener, number));
+    }
 }
 
 #[cfg(test)]
@@ -67,7 +71,9 @@ mod tests {
         let mut accepted = Vec::new();
         let mut turns = Vec::new();
         while turns.is_empty() || reported() > 0 {
-            some(&set, &listener, 5, |stream| accepted.push(stream));
+            some(&set, &listener, 5, usize::MAX, |stream| {
+                accepted.push(stream)
+            });
             turns.push(accepted.len());
         }
         assert_eq!(turns, [ACCEPT_MAX, 2 * ACCEPT_MAX, clients.len()]);

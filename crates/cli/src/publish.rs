@@ -117,5 +117,8 @@ fn exchange(mut stream: UnixStream, request: &Value) -> io::Result<Value> {
     let mut answer = Vec::new();
     // For root, another user's process may have the socket.
     stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
+    if answer.is_empty() {
+        return Err(io::Error::other("it gave no answer: try again"));
+    }
     Ok(serde_json::from_slice(&answer)?)
 }

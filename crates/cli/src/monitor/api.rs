@@ -17,8 +17,9 @@
 //!
 //! A change is answered when the gateway process has made it ([`super::requests`]).
 //!
-//! Invariants: nothing waits for a client; at most [`CLIENTS_MAX`], beyond which the oldest is closed; a request is
-//! bounded. Locks: none. Sources: slirp4netns(1), "API SOCKET".
+//! Invariants: nothing waits for a client; at most [`CLIENTS_MAX`], beyond which the oldest without a request is
+//! closed, and if each has one, new ones wait; a request is bounded.
+//! Locks: none. Sources: slirp4netns(1), "API SOCKET".
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -36,8 +37,8 @@ use crate::args::{HostEnd, OutwardRequest, Proto, Publish, PublishRequest};
 use crate::errors;
 use crate::ports::{OutwardSpec, PortSpec};
 
-/// Clients at once.
-const CLIENTS_MAX: usize = 16;
+/// Clients at once: each has up to three descriptors, with the sockets of its port.
+const CLIENTS_MAX: usize = 128;
 /// Bytes of a request at most.
 const REQUEST_MAX: usize = 4096;
 /// The text before the reason of a refusal, as in slirp4netns.
@@ -140,6 +141,8 @@ impl Api {
                 }
             }
         });
+        // There may be room for clients that wait.
+        self.accept(set);
     }
 
     /// The gateway process has fulfilled the request of a client, or `refused` it.
@@ -156,12 +159,16 @@ impl Api {
         };
         if !client.answer(answer, set, number) {
             self.clients.remove(&number);
+            self.accept(set);
         }
     }
 
     fn accept(&mut self, set: &Poller) {
+        let asking = self.clients.values().filter(|client| !client.is_silent());
+        let mut room = CLIENTS_MAX.saturating_sub(asking.count());
         for (listener, number) in self.listeners.iter().zip(self.first..) {
-            accept::some(set, listener, number, |stream| {
+            accept::some(set, listener, number, room, |stream| {
+                room -= 1;
                 let watched = stream
                     .set_nonblocking(true)
                     .and_then(|()| set.add(fd(&stream), self.next, Interest::Read));
@@ -171,8 +178,11 @@ impl Api {
                 }
             });
         }
-        while self.clients.len() > CLIENTS_MAX {
-            self.clients.pop_first();
+        let beyond = self.clients.len().saturating_sub(CLIENTS_MAX);
+        let silent = self.clients.iter().filter(|(_, client)| client.is_silent());
+        let oldest: Vec<u64> = silent.map(|(number, _)| *number).take(beyond).collect();
+        for number in oldest {
+            self.clients.remove(&number);
         }
     }
 }
@@ -198,6 +208,11 @@ impl ApiClient {
             received: Vec::new(),
             state: ApiState::Received,
         }
+    }
+
+    /// It has not asked for anything yet.
+    fn is_silent(&self) -> bool {
+        matches!(self.state, ApiState::Received)
     }
 
     fn receive(&mut self) -> Heard {

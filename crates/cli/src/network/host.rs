@@ -180,7 +180,7 @@ impl NetworkHost {
             return;
         };
         let mut accepted = Vec::new();
-        accept::some(&self.set, listener, LISTENER, |stream| {
+        accept::some(&self.set, listener, LISTENER, usize::MAX, |stream| {
             accepted.push(stream)
         });
         for stream in accepted {

@@ -298,3 +298,45 @@ fn a_port_is_published_only_when_the_gateway_process_says_so() {
         "{refused}"
     );
 }
+
+#[test]
+fn clients_that_wait_for_an_answer_give_way_to_none() {
+    // Breaks when one of many clients at once is closed while the gateway process opens its port, so that it takes an
+    // open port for a refused one; when clients that say nothing keep others out; or when one that found no room waits
+    // although there is some.
+    let mut bench = Bench::new();
+    let path = std::env::temp_dir().join(format!("mbuma-api-many-{}", std::process::id()));
+    let listener = UnixListener::bind(&path).expect("a free name");
+    listener.set_nonblocking(true).expect("an option");
+    bench.api = Api::new(vec![listener], &bench.set, 3).expect("it is watched");
+    let silent = UnixStream::connect(&path).expect("it listens");
+    bench.attend();
+    let numbers = 100..100 + CLIENTS_MAX as u64;
+    let mut asking = Vec::new();
+    for number in numbers.clone() {
+        let (client, stream) = UnixStream::pair().expect("a socket pair");
+        let state = ApiState::Asked(AskedGateway {
+            fulfilled: json!({}),
+            refused: String::new(),
+        });
+        let one = ApiClient {
+            state,
+            ..ApiClient::new(stream)
+        };
+        bench.api.clients.insert(number, one);
+        asking.push(client);
+    }
+    let _waits = UnixStream::connect(&path).expect("it listens");
+    std::fs::remove_file(&path).expect("ours");
+    bench.attend();
+    let is_asking = |api: &Api| {
+        numbers
+            .clone()
+            .all(|number| api.clients.contains_key(&number))
+    };
+    assert!(is_asking(&bench.api) && bench.api.clients.len() == CLIENTS_MAX);
+    assert_eq!((&silent).read(&mut [0]).expect("it is closed"), 0);
+    bench.api.answered(&bench.set, 100, None);
+    assert_eq!(bench.api.clients.len(), CLIENTS_MAX);
+    assert!(!is_asking(&bench.api), "another one has the place");
+}

@@ -18,6 +18,7 @@ use super::publish::{Accepted, Listener};
 use super::relay::{Relay, Remainder, Turn};
 use super::shared::Shared;
 use super::table::{SourceKind, Table, Token};
+use super::waiting::{WaitingList, WaitingPlace};
 use crate::stall_relief;
 
 #[cfg(test)]
@@ -25,10 +26,15 @@ mod tests;
 
 /// New connections that are begun in a turn at most, before those there are have theirs.
 const BEGIN_MAX: usize = 64;
+/// Attempts that wait for a host have at most one part in so many of the descriptors, so that a program that asks
+/// silent hosts leaves some to others, and to questions for name servers.
+pub(super) const WAITING_SHARE: usize = 4;
 
 /// The connections.
 pub(super) struct Connections {
     table: Table<Connection>,
+    /// Those that the guest began and that no host has answered.
+    waiting: WaitingList<Token>,
     /// All workers take from it, each when its own queue brought something.
     interceptor: Arc<Interceptor>,
     /// There are connections to intercept.
@@ -46,7 +52,7 @@ struct Connection {
 /// How far it is.
 enum ConnectionStage {
     /// The guest waits for the host's side.
-    Outgoing(Outgoing),
+    Outgoing(Outgoing, WaitingPlace),
     /// Both sides are there.
     Relay(Relay),
     /// Between the guest's loopback and the host's.
@@ -62,13 +68,16 @@ impl Connections {
         (0..pool.len()).map(inbox).collect()
     }
 
-    /// Takes the connections of `interceptor` when [`Connections::intercept_wake`] is called.
+    /// Takes the connections of `interceptor` when [`Connections::intercept_wake`] is called; `waiting` bounds those
+    /// that no host has answered.
     pub(super) fn new(
         shared: &Shared,
         interceptor: &Arc<Interceptor>,
         inboxes: &Arc<[Inbox<Relay>]>,
+        waiting: WaitingList<Token>,
     ) -> Connections {
         Connections {
+            waiting,
             inboxes: Arc::clone(inboxes),
             table: Table::new(SourceKind::Connection),
             interceptor: Arc::clone(interceptor),
@@ -93,6 +102,11 @@ impl Connections {
     }
 
     fn begin(&mut self, shared: &mut Shared, incoming: Incoming) {
+        if let Some(gone) = self.waiting.in_the_way() {
+            shared.counters.connections_refused += 1;
+            self.remove(gone);
+        }
+        let guest = incoming.peer_addr().ip();
         let token = self.table.next_token();
         match Outgoing::begin(shared, incoming, token) {
             Outcome::Joined(stream, host) => {
@@ -103,7 +117,8 @@ impl Connections {
                 outgoing.incoming().set_waker(Some(wake.waker()));
                 // It may have given up before there was a waker to tell.
                 wake.wake();
-                let stage = ConnectionStage::Outgoing(outgoing);
+                let place = self.waiting.add(guest, token);
+                let stage = ConnectionStage::Outgoing(outgoing, place);
                 self.table.insert(Connection { wake, stage });
             }
             Outcome::Over => {}
@@ -156,7 +171,7 @@ impl Connections {
             return;
         };
         match &mut connection.stage {
-            ConnectionStage::Outgoing(outgoing) => outgoing.host_mut().note(readiness),
+            ConnectionStage::Outgoing(outgoing, _) => outgoing.host_mut().note(readiness),
             ConnectionStage::Relay(relay) => relay.note(readiness),
             ConnectionStage::Outward(outward) => outward.note(readiness),
             ConnectionStage::Turning => {}
@@ -195,7 +210,7 @@ impl Connections {
                 Turn::Again => connection.wake.wake(),
                 Turn::Wait => {}
             },
-            ConnectionStage::Outgoing(_) => self.turn_outgoing(shared, token),
+            ConnectionStage::Outgoing(..) => self.turn_outgoing(shared, token),
             ConnectionStage::Turning => {}
         }
     }
@@ -231,17 +246,21 @@ impl Connections {
             return;
         };
         let stage = std::mem::replace(&mut connection.stage, ConnectionStage::Turning);
-        let ConnectionStage::Outgoing(outgoing) = stage else {
+        let ConnectionStage::Outgoing(outgoing, place) = stage else {
             connection.stage = stage;
             return;
         };
-        connection.stage = match outgoing.turn(shared, token) {
+        let outcome = outgoing.turn(shared, token);
+        if !matches!(outcome, Outcome::Waiting(_)) {
+            self.waiting.remove(&place);
+        }
+        connection.stage = match outcome {
             Outcome::Joined(stream, host) => {
                 // The waker that the incoming connection had is the stream's.
                 connection.wake.wake();
                 ConnectionStage::Relay(Relay::new(stream, host, token))
             }
-            Outcome::Waiting(outgoing) => ConnectionStage::Outgoing(outgoing),
+            Outcome::Waiting(outgoing) => ConnectionStage::Outgoing(outgoing, place),
             Outcome::Over => return self.remove(token),
         };
     }
@@ -253,7 +272,7 @@ impl Connections {
             let since = match &mut self.table.find(token)?.stage {
                 ConnectionStage::Relay(relay) => relay.stalled_since(now)?,
                 ConnectionStage::Outward(outward) => outward.stalled_since()?,
-                ConnectionStage::Outgoing(_) | ConnectionStage::Turning => return None,
+                ConnectionStage::Outgoing(..) | ConnectionStage::Turning => return None,
             };
             Some((since, token))
         });
@@ -275,7 +294,7 @@ impl Connections {
         let its = self.table.iter().filter_map(|(token, c)| match &c.stage {
             ConnectionStage::Relay(relay) => addrs.contains(&relay.guest_addr()).then_some(token),
             // It ends when the guest's kernel is not there to answer; guests of a network have no outward ports.
-            ConnectionStage::Outgoing(_)
+            ConnectionStage::Outgoing(..)
             | ConnectionStage::Outward(_)
             | ConnectionStage::Turning => None,
         });
@@ -284,9 +303,13 @@ impl Connections {
     }
 
     fn remove(&mut self, token: Token) {
-        if let Some(connection) = self.table.remove(token) {
-            connection.close();
+        let Some(connection) = self.table.remove(token) else {
+            return;
+        };
+        if let ConnectionStage::Outgoing(_, place) = &connection.stage {
+            self.waiting.remove(place);
         }
+        connection.close();
     }
 
     /// How many there are.
@@ -307,7 +330,7 @@ impl Connections {
     fn relays(&self) -> impl Iterator<Item = &Relay> {
         self.table.iter().filter_map(|(_, c)| match &c.stage {
             ConnectionStage::Relay(relay) => Some(relay),
-            ConnectionStage::Outgoing(_)
+            ConnectionStage::Outgoing(..)
             | ConnectionStage::Outward(_)
             | ConnectionStage::Turning => None,
         })
@@ -315,6 +338,7 @@ impl Connections {
 
     /// Ends all of them, those on their way to this worker too.
     pub(super) fn close(&mut self, shared: &Shared) {
+        self.waiting.clear();
         self.table.drain().for_each(Connection::close);
         let given = self.inboxes[shared.context.index()].take_all();
         given.into_iter().for_each(Relay::close);
@@ -326,8 +350,9 @@ impl Connection {
         match self.stage {
             ConnectionStage::Relay(relay) => relay.close(),
             ConnectionStage::Outward(outward) => outward.close(),
-            // Dropping it refuses it.
-            ConnectionStage::Outgoing(_) | ConnectionStage::Turning => {}
+            // The guest's kernel asks again.
+            ConnectionStage::Outgoing(outgoing, _) => outgoing.give_up(),
+            ConnectionStage::Turning => {}
         }
     }
 }

@@ -48,8 +48,8 @@ enum Outside {
 }
 
 impl Pings {
-    /// Serves the pings that come to `socket`.
-    pub(super) fn new(shared: &Shared, socket: EchoSocket) -> Pings {
+    /// Serves the pings that come to `socket`; `by_guest`: there are several guests.
+    pub(super) fn new(shared: &Shared, socket: EchoSocket, by_guest: bool) -> Pings {
         let wake = shared.wake_for(Token::only(SourceKind::Echoes));
         socket.set_waker(Some(wake.waker()));
         Pings {
@@ -57,7 +57,7 @@ impl Pings {
             wake,
             v4: Outside::open(Family::V4),
             v6: Outside::open(Family::V6),
-            pending: PendingPings::default(),
+            pending: PendingPings::new(by_guest),
         }
     }
 
@@ -68,16 +68,15 @@ impl Pings {
                 return;
             };
             shared.counters.pings += 1;
-            // One too many is lost, as in a full queue: without a number of its own its answer would be another's.
-            let Some(seq) = self.pending.free_seq() else {
-                continue;
-            };
+            let seq = self.pending.free_seq();
             match self.send(shared, &echo, seq) {
                 Ok(host) => {
                     let token = Token::nth(SourceKind::Ping, u32::from(seq));
                     let timer = shared.after(ANSWER_WAIT, token);
                     let pool = shared.stack.pool();
-                    self.pending.insert(pool, seq, (echo, host), timer);
+                    if let Some(gone) = self.pending.insert(pool, seq, (echo, host), timer) {
+                        shared.context.cancel(gone);
+                    }
                 }
                 Err(Some(kind)) => self.refuse(shared, &echo, kind),
                 Err(None) => shared.counters.pings_refused += 1,

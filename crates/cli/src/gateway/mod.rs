@@ -79,6 +79,7 @@ mod template;
 #[cfg(test)]
 pub(crate) mod test_gateway;
 mod udp;
+mod waiting;
 mod watch;
 mod web;
 mod worker_shares;

@@ -76,6 +76,11 @@ impl Outgoing {
         }
     }
 
+    /// Ends it without an answer to the guest.
+    pub(super) fn give_up(self) {
+        self.incoming.refuse(Refusal::Ignore);
+    }
+
     /// The guest's side.
     pub(super) fn incoming(&self) -> &Incoming {
         &self.incoming

@@ -13,7 +13,7 @@ use super::Sockets;
 use super::allowance::{RECV_BUFFER, SEND_BUFFER};
 use super::client_quota::{ClientQuota, OUTWARD_SHARE, PUBLISHED_SHARE};
 use super::config_servers::ConfigServers;
-use super::connections::Connections;
+use super::connections::{Connections, WAITING_SHARE};
 use super::control::Control;
 use super::devices::GuestDevices;
 use super::echo::Pings;
@@ -26,6 +26,7 @@ use super::services::Services;
 use super::shared::Shared;
 use super::tcp_trace::TcpTrace;
 use super::udp::GuestFlows;
+use super::waiting::WaitingList;
 use super::web::{SharedFixed, Web, WebSite};
 use super::worker_shares::WorkerShares;
 use crate::args::NetOpts;
@@ -117,7 +118,7 @@ pub(super) fn start(
         link.protect(&services.fixed.get().guest, opts.stack_mac());
         services.make_network(link);
     }
-    workers(all, index, services, site.transpose()?, pool, &clock)
+    workers(all, index, services, site.transpose()?, opts, pool, &clock)
 }
 
 /// The stack's configuration.
@@ -160,6 +161,7 @@ fn workers(
     index: IfIndex,
     services: Services,
     site: Option<Arc<WebSite>>,
+    opts: &NetOpts,
     pool: &WorkerPool,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Worker, Vec<Worker>), Error> {
@@ -167,8 +169,10 @@ fn workers(
     let interceptor = interceptor.map_err(|e| Error::stack("intercepting connections", e))?;
     let interceptor = Arc::new(interceptor);
     let inboxes = Connections::inboxes(pool);
+    let waiting_max = connections_max() / WAITING_SHARE / pool.len();
+    let waiting = WaitingList::new(waiting_max, opts.network);
     let worker = |shared: Shared| Worker {
-        connections: Connections::new(&shared, &interceptor, &inboxes),
+        connections: Connections::new(&shared, &interceptor, &inboxes, waiting.clone()),
         web: site.as_ref().map(|site| Web::new(&shared, site)),
         services: None,
         stall_relief: StallRelief::default(),
@@ -217,7 +221,7 @@ fn services(
         config: ConfigServers::open(shared, index, &fixed.get(), opts)?,
         network: None,
         flows: GuestFlows::new(shared, datagrams),
-        pings: Pings::new(shared, echoes),
+        pings: Pings::new(shared, echoes, opts.network),
         control: Control::new(shared, sockets.control),
         reclaim: PoolReclaim::default(),
         listeners: Vec::new(),
@@ -233,10 +237,12 @@ fn services(
     Ok(services)
 }
 
+/// The connections that there may be. If the limit can't be read, the kernel reports when no descriptor is left.
+fn connections_max() -> usize {
+    limits::descriptors().min(CONNECTIONS_MAX)
+}
+
 /// The most clients of ports.
 fn client_quotas() -> [ClientQuota; 2] {
-    // If the limit can't be read, the kernel reports when no descriptor is left.
-    let descriptors = limits::descriptors();
-    let connections = descriptors.min(CONNECTIONS_MAX);
-    [PUBLISHED_SHARE, OUTWARD_SHARE].map(|share| ClientQuota::new(connections, share))
+    [PUBLISHED_SHARE, OUTWARD_SHARE].map(|share| ClientQuota::new(connections_max(), share))
 }

@@ -25,10 +25,18 @@ fn begin(guest: &TestGuest, src_port: u16, dst: Ipv4Addr, dst_port: u16) {
     guest.say(dst, IpProto::TCP, &segment);
 }
 
+/// Attempts that wait at most.
+const WAITING: usize = 2;
+
 fn connections(shared: &Shared, guest: &TestGuest) -> Connections {
     let interceptor = (shared.stack).tcp_intercept(guest.index, 2 * BEGIN_MAX);
     let interceptor = Arc::new(interceptor.expect("the only one"));
-    Connections::new(shared, &interceptor, &Arc::from([]))
+    Connections::new(
+        shared,
+        &interceptor,
+        &Arc::from([]),
+        WaitingList::new(WAITING, false),
+    )
 }
 
 #[test]
@@ -64,8 +72,24 @@ fn an_attempt_has_a_turn_once_it_can_be_woken() {
     begin(&guest, 5000, mapped, host.port());
     assert!(shared.context.ready().is_empty());
     connections.intercept(&mut shared);
-    let mut begun = connections.table.iter();
-    let (_, begun) = begun.next().expect("the host is asked");
-    assert!(matches!(begun.stage, ConnectionStage::Outgoing(_)));
+    let begun = connections.table.iter().next().map(|(_, one)| &one.stage);
+    assert!(matches!(begun, Some(ConnectionStage::Outgoing(..))));
     assert!(!shared.context.ready().is_empty());
+    // Breaks when attempts to reach hosts that do not answer take all descriptors, or one that ended keeps its place.
+    for port in 5001..5009 {
+        begin(&guest, port, mapped, host.port());
+        connections.intercept(&mut shared);
+    }
+    let waiting = |connections: &Connections| {
+        let all = connections.table.iter();
+        let ports = all.filter_map(|(_, c)| match &c.stage {
+            ConnectionStage::Outgoing(outgoing, _) => Some(outgoing.incoming().peer_addr().port()),
+            _ => None,
+        });
+        ports.collect::<std::collections::BTreeSet<u16>>()
+    };
+    assert_eq!(waiting(&connections), [5007, 5008].into());
+    let all: Vec<Token> = connections.table.iter().map(|(token, _)| token).collect();
+    all.into_iter().for_each(|token| connections.remove(token));
+    assert!(connections.waiting.in_the_way().is_none());
 }

@@ -150,8 +150,7 @@ pub(super) fn router_left(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv6Add
 
 fn add_route(batch: &Batch<'_>, ifp: &Arc<Ifnet>, net: Cidr<Ipv6Addr>, gateway: Option<Ipv6Addr>) {
     let src = ifp.source_for6(gateway.unwrap_or(net.addr));
-    // A route that the program added to the same network stays.
-    let _there = batch.stack.routes6.set(Entry {
+    let entry = Entry {
         net,
         src: src.unwrap_or(Ipv6Addr::UNSPECIFIED),
         ifp: Arc::clone(ifp),
@@ -160,7 +159,9 @@ fn add_route(batch: &Batch<'_>, ifp: &Arc<Ifnet>, net: Cidr<Ipv6Addr>, gateway: 
         refusal: None,
         pinned: false,
         learnt: true,
-    });
+    };
+    // A route that the program added to the same network stays.
+    let _there = batch.stack.routes6.set(entry, false);
 }
 
 /// Carries out the actions in their order.

@@ -106,20 +106,30 @@ impl<A: RouteAddr> Entry<A> {
 }
 
 impl<A: RouteAddr> Routes<A> {
-    pub(crate) fn set(&self, entry: Entry<A>) -> Result<(), RouteError> {
-        self.change(|entries| {
-            let places = places_of(entries, &entry.net);
+    /// Adds a route. `replaces`: the first one of its kind to the same network gives its place to it.
+    pub(crate) fn set(&self, entry: Entry<A>, replaces: bool) -> Result<(), RouteError> {
+        let mut replaced = None;
+        let result = self.change(|entries| {
+            let mut places = places_of(entries, &entry.net);
+            let start = places.start;
             let is_same = |e: &Entry<A>| e.is_set_for(entry.net) && e.learnt == entry.learnt;
-            if entries[places.clone()].iter().any(is_same) {
-                return Err(RouteError::Exists);
+            if let Some(at) = places.find(|&at| is_same(&entries[at])) {
+                if !replaces {
+                    return Err(RouteError::Exists);
+                }
+                replaced = Some(std::mem::replace(&mut entries[at], entry));
+                return Ok(());
             }
             match entry.net.addr.is_own_anyway() && entry.ifp.route_localnet {
                 // A neighbour's loopback takes the place of ours.
-                true => entries.insert(places.start, entry),
+                true => entries.insert(start, entry),
                 false => insert(entries, entry),
             }
             Ok(())
-        })
+        });
+        // Dropped after the lock is released, as in `unset`.
+        drop(replaced);
+        result
     }
 
     pub(crate) fn unset(&self, net: Cidr<A>) -> Result<(), RouteError> {

@@ -84,7 +84,7 @@ proptest::proptest! {
             };
             let is_new = !model.iter().any(|&(other, l, _)| (other, l) == (net, learnt));
             let expected = if is_new { Ok(()) } else { Err(RouteError::Exists) };
-            proptest::prop_assert_eq!(routes.set(entry), expected);
+            proptest::prop_assert_eq!(routes.set(entry, false), expected);
             if is_new {
                 model.push((net, learnt, gateway));
             }

@@ -25,19 +25,35 @@ impl Stack {
     /// See [`RouteError`].
     #[doc(alias = "RTM_ADD")]
     pub fn add_route(&self, net: IfAddr, kind: RouteKind) -> Result<(), RouteError> {
+        self.set_route(net, kind, false)
+    }
+
+    /// Gives the network this route in the place of the one that a program added for it, or adds it. Each packet finds
+    /// one of the two, and connections take the new one with their next packet. Of several default routes the first is
+    /// replaced, which is the one in use.
+    ///
+    /// # Errors
+    /// As [`add_route`](Self::add_route), except [`RouteError::Exists`]. Then the former route stays.
+    #[doc(alias = "RTM_CHANGE")]
+    pub fn replace_route(&self, net: IfAddr, kind: RouteKind) -> Result<(), RouteError> {
+        self.set_route(net, kind, true)
+    }
+
+    fn set_route(&self, net: IfAddr, kind: RouteKind, replaces: bool) -> Result<(), RouteError> {
         let _giant = self.0.enter_giant();
         let len = net.prefix_len;
         match net.addr {
-            IpAddr::V4(addr) => self.add_to(&self.0.routes, (addr, len), kind),
-            IpAddr::V6(addr) => self.add_to(&self.0.routes6, (addr, len), kind),
+            IpAddr::V4(addr) => self.set_in(&self.0.routes, (addr, len), kind, replaces),
+            IpAddr::V6(addr) => self.set_in(&self.0.routes6, (addr, len), kind, replaces),
         }
     }
 
-    fn add_to<A: RouteAddr>(
+    fn set_in<A: RouteAddr>(
         &self,
         routes: &Routes<A>,
         (addr, prefix_len): (A, u8),
         kind: RouteKind,
+        replaces: bool,
     ) -> Result<(), RouteError> {
         let net = Cidr { addr, prefix_len };
         if prefix_len > A::BITS || A::network_of(&net) != addr || addr.is_on_each_link() {
@@ -56,7 +72,7 @@ impl Stack {
         }
         let gateway = gateway.map(|gateway| router(routes, gateway, &ifp));
         let gateway = gateway.transpose()?;
-        routes.set(Entry {
+        let entry = Entry {
             net,
             src: A::source_for(&ifp, gateway.unwrap_or(addr)),
             ifp: Arc::clone(&ifp),
@@ -65,7 +81,8 @@ impl Stack {
             refusal,
             pinned: false,
             learnt: false,
-        })?;
+        };
+        routes.set(entry, replaces)?;
         self.forget_if_gone(&ifp);
         Ok(())
     }

@@ -42,6 +42,37 @@ fn the_most_precise_route() {
     assert!(sent() && parse(&lab.frame()).ether.dst == PEER_MAC);
 }
 
+/// Breaks if a sender keeps a route that was replaced, another route goes with it, or a refused change takes the former
+/// route away.
+#[test]
+fn a_route_is_replaced_in_one_step() {
+    let lab = Lab::plain();
+    let stack = &lab.stack;
+    let socket = stack.udp_bind(at(Ipv4Addr::UNSPECIFIED, 9)).unwrap();
+    let sent = || socket.send_to(lab.chain(b"x"), at(FOREIGN, 9)).is_ok();
+    let all = net4([0, 0, 0, 0], 0);
+    let gateway = RouteKind::Gateway(lab.iface, PEER.into());
+    stack.replace_route(all, gateway).unwrap();
+    assert!(sent() && parse(&lab.frame()).ether.dst == PEER_MAC);
+    let count = stack.routes().len();
+    stack.replace_route(all, RouteKind::Reject).unwrap();
+    assert!(!sent(), "the socket keeps no route that was replaced");
+    let ours = RouteKind::Gateway(lab.iface, US.into());
+    assert_eq!(
+        stack.replace_route(all, ours),
+        Err(RouteError::BadGateway)
+    );
+    assert!(!sent(), "the former one stays");
+    stack.replace_route(all, gateway).unwrap();
+    assert!(sent() && parse(&lab.frame()).ether.dst == PEER_MAC);
+    assert_eq!(stack.routes().len(), count);
+    // One that belongs to an address stays beside it, and comes first.
+    let own = net4([10, 0, 2, 0], 24);
+    stack.replace_route(own, RouteKind::Reject).unwrap();
+    assert_eq!(stack.routes().len(), count + 1);
+    assert!(socket.send_to(lab.chain(b"x"), at(PEER, 9)).is_ok());
+}
+
 /// Breaks if a route to a single host makes that host's address our own: its packets would be dropped as forged, and
 /// those for it taken in.
 #[test]

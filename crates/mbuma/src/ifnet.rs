@@ -72,6 +72,7 @@ pub(crate) struct IfCounters {
     pub(crate) input: SizeHistogram,
     pub(crate) output: SizeHistogram,
     pub(crate) merged: Counter,
+    pub(crate) output_dropped: Counter,
 }
 
 /// The state of an interface, for its users.
@@ -92,6 +93,10 @@ pub struct IfStats {
     pub merged: u64,
     /// Frames sent, by size, before a device cuts them.
     pub output: SizeCounts,
+    /// Packets and frames for it that were dropped, and not sent: its queue was full, its device refused them or is
+    /// gone, or there were no buffers to cut them.
+    #[doc(alias = "ifi_oqdrops")]
+    pub output_dropped: u64,
     /// Addresses that an interface which configures itself does without, because other stations have them, and those
     /// that it tried in their place: an administrator should look for the cause (RFC 4862 section 5.4.5, RFC 8981
     /// section 3.4).
@@ -311,6 +316,7 @@ impl Ifnet {
             input: self.counters.input.get(),
             merged: self.counters.merged.get(),
             output: self.counters.output.get(),
+            output_dropped: self.counters.output_dropped.get(),
             addresses_given_up: self.host6.as_ref().map_or(0, Host6::given_up),
         }
     }

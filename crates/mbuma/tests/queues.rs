@@ -237,6 +237,10 @@ fn no_frame_waits_in_the_stack_for_a_device() {
     send(12_000);
     assert_eq!(*device.offered.lock().unwrap(), [9]);
     assert_eq!(dropped() - before, 6);
+    // Breaks also when an administrator can't see on which interface frames are lost.
+    let of_interfaces = stack.stats().interfaces;
+    let of_interfaces: u64 = of_interfaces.iter().map(|one| one.output_dropped).sum();
+    assert_eq!(of_interfaces, dropped());
     for _ in 0..3 {
         send(100);
         stack.poll();

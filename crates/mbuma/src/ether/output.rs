@@ -126,6 +126,9 @@ fn queue(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet) {
             frames.enqueue(packet);
             batch.transmit_later(ifp, number, frames);
         }
-        Enqueued::Full(packet) => batch.drop(packet, DropReason::TxQueueFull),
+        Enqueued::Full(packet) => {
+            ifp.counters.output_dropped.inc();
+            batch.drop(packet, DropReason::TxQueueFull);
+        }
     }
 }

@@ -58,11 +58,12 @@ fn send(batch: &mut Batch<'_>, ifp: &Ifnet, device: &dyn Device, frames: &mut Mb
         given.add(frame.len());
         if let Err(reason) = offload::prepare(&batch.stack.pool, frame, caps, &mut ready) {
             batch.stack.drops.count(reason);
+            ifp.counters.output_dropped.inc();
         }
     }
     given.all = ready.len();
     if ifp.is_gone() {
-        return ready.for_each(|p| batch.drop(p, DropReason::InterfaceGone));
+        return drop_gone(batch, ifp, ready);
     }
     let before = device.next_deadline();
     let sent = batch.outward(&ifp.component, || device.transmit(&mut ready));
@@ -71,17 +72,28 @@ fn send(batch: &mut Batch<'_>, ifp: &Ifnet, device: &dyn Device, frames: &mut Mb
     }
     let Ok(refused) = sent else {
         ifp.mark_gone();
-        return ready.for_each(|p| batch.drop(p, DropReason::InterfaceGone));
+        return drop_gone(batch, ifp, ready);
     };
     if refused > 0 {
         let drops = &batch.stack.drops;
         drops.add(DropReason::DeviceError, refused as u64);
+        ifp.counters.output_dropped.add(refused as u64);
     }
     // Frames that a full device does not take are lost, as on a wire: TCP retransmits them.
     let mut left = FrameCounts::default();
+    if !ready.is_empty() {
+        ifp.counters.output_dropped.add(ready.len() as u64);
+    }
     ready.for_each(|p| {
         left.add(p.len());
         batch.drop(p, DropReason::DeviceError);
     });
     ifp.large_frames.note(batch.now, given, left, refused);
+}
+
+/// Drops frames of an interface that is gone.
+#[cold]
+fn drop_gone(batch: &Batch<'_>, ifp: &Ifnet, frames: Mbufq) {
+    ifp.counters.output_dropped.add(frames.len() as u64);
+    frames.for_each(|p| batch.drop(p, DropReason::InterfaceGone));
 }

@@ -97,6 +97,9 @@ pub struct IfStats {
     /// gone, or there were no buffers to cut them.
     #[doc(alias = "ifi_oqdrops")]
     pub output_dropped: u64,
+    /// Neighbours, of both versions of IP, that full tables dropped to make room: if they are many, raise
+    /// [`Config::neighbours_max`](crate::Config::neighbours_max).
+    pub neighbours_evicted: u64,
     /// Addresses that an interface which configures itself does without, because other stations have them, and those
     /// that it tried in their place: an administrator should look for the cause (RFC 4862 section 5.4.5, RFC 8981
     /// section 3.4).
@@ -317,6 +320,7 @@ impl Ifnet {
             merged: self.counters.merged.get(),
             output: self.counters.output.get(),
             output_dropped: self.counters.output_dropped.get(),
+            neighbours_evicted: self.neighbours.evicted.get() + self.neighbours6.evicted.get(),
             addresses_given_up: self.host6.as_ref().map_or(0, Host6::given_up),
         }
     }

@@ -11,7 +11,7 @@
 //! | `Known` | packets leave at once | past `until` the next packet starts a probe |
 //! | `Probing` | as `Known`, while the stack asks the neighbour itself (RFC 1122 2.3.2.1) | without an answer the entry is dropped |
 //!
-//! Invariants: at most [`ENTRIES_MAX`] entries; packets wait only in `Incomplete`, the last one of each entry and
+//! Invariants: at most `max` entries; packets wait only in `Incomplete`, the last one of each entry and
 //! [`WAITING_MAX`] more at most, so that a scan of the network does not occupy the storage of all other traffic; only
 //! `Incomplete` and `Probing` have deadlines. Locks: `table` (ARP, read-mostly: a packet to a known neighbour writes to
 //! no shared line); in an incomplete entry, the packets that wait (IFQUEUE), so that those to an absent host lock out
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kern::prim::RmLock;
-use kern::{AtomicDeadline, LockClass, Time, order};
+use kern::{AtomicDeadline, Counter, LockClass, Time, order};
 use mbuf::{Mbufq, Packet};
 use wire::MacAddr;
 
@@ -71,11 +71,11 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// `queue_max`: packets that wait for one answer; `reachable`: the lifetime of an answer of neighbour discovery.
-    pub(crate) fn new(queue_max: usize, reachable: Duration) -> Self {
+    /// `reachable`: the lifetime of an answer of neighbour discovery.
+    pub(crate) fn new(limits: NeighbourLimits, reachable: Duration) -> Self {
         Self {
-            v4: Neighbours::new(queue_max, Timing::ARP),
-            v6: Neighbours::new(queue_max, Timing::discovery(reachable)),
+            v4: Neighbours::new(limits, Timing::ARP),
+            v6: Neighbours::new(limits, Timing::discovery(reachable)),
         }
     }
 }
@@ -84,8 +84,18 @@ impl Tables {
 /// interruption.
 const RENEWAL_MIN: Duration = Duration::from_secs(1);
 
-/// Entries in a table at most.
+/// Entries in a table at most, as `Config` has it.
+#[cfg(all(test, not(shuttle)))]
 pub(crate) const ENTRIES_MAX: usize = 1024;
+
+/// The bounds of a table.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct NeighbourLimits {
+    /// Entries at most.
+    pub(crate) entries: usize,
+    /// Packets that wait for one answer at most.
+    pub(crate) waiting: usize,
+}
 
 /// Packets that wait in a table at most, but for one in each entry.
 const WAITING_MAX: usize = 1024;
@@ -99,6 +109,8 @@ pub(crate) struct Neighbours<A> {
     /// The earliest deadline of an entry. Written under the table's lock.
     due: AtomicDeadline,
     queue_max: usize,
+    /// Entries that were removed to make room.
+    pub(crate) evicted: Counter,
     /// Packets that wait in all entries. Relaxed: a limit, which a few may pass at once.
     waiting: AtomicUsize,
     /// The lifetime of an answer, in nanoseconds. Relaxed: an entry that is made meanwhile may have either value.
@@ -161,12 +173,13 @@ pub(crate) struct Overdue<A> {
 }
 
 impl<A: Copy + Ord> Neighbours<A> {
-    pub(crate) fn new(queue_max: usize, timing: Timing) -> Self {
+    pub(crate) fn new(limits: NeighbourLimits, timing: Timing) -> Self {
         Self {
-            table: RmLock::new(&TABLE, NeighbourEntries::new()),
+            table: RmLock::new(&TABLE, NeighbourEntries::new(limits.entries)),
             generation: AtomicU64::new(1),
             due: AtomicDeadline::new(),
-            queue_max,
+            queue_max: limits.waiting,
+            evicted: Counter::default(),
             waiting: AtomicUsize::new(0),
             lifetime_ns: AtomicU64::new(timing.lifetime.as_nanos() as u64),
             delay: timing.delay,
@@ -209,6 +222,9 @@ impl<A: Copy + Ord> Neighbours<A> {
     /// Makes an entry. Returns the packets of the one that was evicted for it.
     fn add(&self, table: &mut NeighbourEntries<A>, addr: A, entry: NeighbourEntry) -> Mbufq {
         let evicted = table.make_room();
+        if evicted.is_some() {
+            self.evicted.inc();
+        }
         table.insert(addr, entry);
         self.give_up(evicted)
     }
@@ -403,6 +419,14 @@ impl<A: Copy + Ord> Neighbours<A> {
 }
 
 /// For tests.
+#[cfg(all(test, not(shuttle)))]
+impl NeighbourLimits {
+    pub(crate) fn waiting(waiting: usize) -> Self {
+        let entries = ENTRIES_MAX;
+        Self { entries, waiting }
+    }
+}
+
 #[cfg(all(test, not(shuttle)))]
 impl<A: Copy + Ord> Neighbours<A> {
     pub(crate) fn len(&self) -> usize {

@@ -69,6 +69,11 @@ pub struct Config {
     pub echo_replies: bool,
     /// Frames that wait for one unresolved neighbour at most (RFC 1122 2.3.2.2 asks for 1). Default 64.
     pub arp_queue_max: usize,
+    /// Neighbours in each of an interface's two tables, of IPv4 and of IPv6, at most; 0 counts as 1. A full table
+    /// evicts one for each new one ([`IfStats::neighbours_evicted`](crate::IfStats::neighbours_evicted)), so a link
+    /// with more stations in use needs more (RFC 6583 section 4). Default 1024.
+    #[doc(alias = "gc_thresh3")]
+    pub neighbours_max: usize,
 }
 
 impl Config {
@@ -97,6 +102,7 @@ impl Config {
             icmp_errors_per_s: 1000,
             echo_replies: true,
             arp_queue_max: 64,
+            neighbours_max: 1024,
         }
     }
 }

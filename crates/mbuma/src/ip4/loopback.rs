@@ -18,7 +18,7 @@ use crate::dispatch;
 use crate::drops::DropReason;
 use crate::ifnet::{IfConfig, IfIndex, Ifnet};
 use crate::inet::policy_table::AddressPolicy;
-use crate::neighbour::Tables;
+use crate::neighbour::{NeighbourLimits, Tables};
 
 /// Queues an IP packet, of either version, for the interface `iface`, which has its destination address.
 ///
@@ -56,7 +56,7 @@ pub(crate) fn interface(policy: Arc<AddressPolicy>) -> Arc<Ifnet> {
         config,
         MacAddr::ZERO,
         vec![Arc::new(Nowhere)],
-        Tables::new(0, Duration::ZERO),
+        Tables::new(NeighbourLimits::default(), Duration::ZERO),
         policy,
     ))
 }

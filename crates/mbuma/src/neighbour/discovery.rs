@@ -17,10 +17,7 @@ use mbuf::Mbufq;
 use wire::{AdvertFlags, MacAddr};
 
 use super::entry::NeighbourEntry;
-use super::{ENTRIES_MAX, Learnt, Neighbours};
-
-/// A table with this many entries takes no station from an unsolicited advertisement.
-const UNASKED_MAX: usize = ENTRIES_MAX / 2;
+use super::{Learnt, Neighbours};
 
 impl Neighbours<Ipv6Addr> {
     /// A station at `mac` asked for us: it can be answered, but it is not known whether it receives our packets.
@@ -61,7 +58,8 @@ impl Neighbours<Ipv6Addr> {
         self.update(|table| match table.change(addr, hear) {
             Some(heard) => heard,
             None => {
-                let mac = mac.filter(|_| we_route && table.len() < UNASKED_MAX)?;
+                // A table that is half full takes no station from an unsolicited advertisement.
+                let mac = mac.filter(|_| we_route && table.len() < table.max() / 2)?;
                 // STALE: it is not known whether the station receives our packets.
                 table.insert(addr, NeighbourEntry::Known { mac, until: now });
                 Some((mac, Mbufq::new()))

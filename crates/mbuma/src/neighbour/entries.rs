@@ -8,12 +8,12 @@ use std::mem;
 
 use kern::Time;
 
-use super::ENTRIES_MAX;
 use super::entry::NeighbourEntry;
 
 /// The entries.
 #[derive(Debug)]
 pub(super) struct NeighbourEntries<A> {
+    max: usize,
     /// Ordered by address, so that a run can be repeated exactly.
     by_addr: BTreeMap<A, NeighbourEntry>,
     /// Those of each group by time.
@@ -43,11 +43,16 @@ impl EntryGroup {
 }
 
 impl<A: Copy + Ord> NeighbourEntries<A> {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(max: usize) -> Self {
         Self {
+            max,
             by_addr: BTreeMap::new(),
             orders: [const { BTreeSet::new() }; 3],
         }
+    }
+
+    pub(super) fn max(&self) -> usize {
+        self.max
     }
 
     pub(super) fn len(&self) -> usize {
@@ -100,17 +105,19 @@ impl<A: Copy + Ord> NeighbourEntries<A> {
 
     /// Takes all entries out.
     pub(super) fn take_all(&mut self) -> btree_map::IntoValues<A, NeighbourEntry> {
-        mem::replace(self, Self::new()).by_addr.into_values()
+        mem::replace(self, Self::new(self.max))
+            .by_addr
+            .into_values()
     }
 
     /// Evicts the oldest entry of a full table: an incomplete one if these are more than half, else one that has an
     /// address. So questions for thousands of absent stations evict no neighbour, and stations that only announce
     /// themselves evict no question.
     pub(super) fn make_room(&mut self) -> Option<NeighbourEntry> {
-        if self.len() < ENTRIES_MAX {
+        if self.len() < self.max.max(1) {
             return None;
         }
-        let is_crowded = self.order(EntryGroup::Incomplete).len() > ENTRIES_MAX / 2;
+        let is_crowded = self.order(EntryGroup::Incomplete).len() > self.max / 2;
         let groups = match is_crowded {
             true => &[EntryGroup::Incomplete][..],
             false => &[EntryGroup::Known, EntryGroup::Probing],

@@ -6,7 +6,7 @@ use crate::device::Capabilities;
 use crate::device::memory::Pipe;
 use crate::ifnet::IfConfig;
 use crate::inet::policy_table::AddressPolicy;
-use crate::neighbour::Tables;
+use crate::neighbour::{NeighbourLimits, Tables};
 use wire::{MacAddr, is_same_subnet};
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
@@ -23,7 +23,7 @@ fn interface(index: u32, addrs: &[(Ipv4Addr, u8)]) -> Arc<Ifnet> {
         config,
         MacAddr::ZERO,
         vec![device],
-        Tables::new(1, Duration::ZERO),
+        Tables::new(NeighbourLimits::default(), Duration::ZERO),
         Arc::new(AddressPolicy::new()),
     ))
 }

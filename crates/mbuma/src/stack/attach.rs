@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::ether::{arp, autoconf, nd};
 use crate::faults::{StackFault, planted};
 use crate::ifnet::{Cidr, IfAddr, IfConfig, IfIndex, Ifnet, missing_link_local};
-use crate::neighbour::Tables;
+use crate::neighbour::{NeighbourLimits, Tables};
 use crate::stack::Stack;
 
 impl Stack {
@@ -70,7 +70,11 @@ impl Stack {
             self.0.random(|r| r.fill(&mut autoconf.secret));
         }
         let wanted = IfAddr::of_version(&config.addrs);
-        let tables = Tables::new(self.0.config.arp_queue_max, reachable);
+        let limits = NeighbourLimits {
+            entries: self.0.config.neighbours_max,
+            waiting: self.0.config.arp_queue_max,
+        };
+        let tables = Tables::new(limits, reachable);
         let policy = Arc::clone(&self.0.address_policy);
         let ifp = Arc::new(Ifnet::new(index, config, mac, devices, tables, policy));
         interfaces.push(Arc::clone(&ifp));

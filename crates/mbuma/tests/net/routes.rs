@@ -58,10 +58,7 @@ fn a_route_is_replaced_in_one_step() {
     stack.replace_route(all, RouteKind::Reject).unwrap();
     assert!(!sent(), "the socket keeps no route that was replaced");
     let ours = RouteKind::Gateway(lab.iface, US.into());
-    assert_eq!(
-        stack.replace_route(all, ours),
-        Err(RouteError::BadGateway)
-    );
+    assert_eq!(stack.replace_route(all, ours), Err(RouteError::BadGateway));
     assert!(!sent(), "the former one stays");
     stack.replace_route(all, gateway).unwrap();
     assert!(sent() && parse(&lab.frame()).ether.dst == PEER_MAC);

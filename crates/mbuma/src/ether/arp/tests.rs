@@ -21,8 +21,14 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    fn with(change: impl FnOnce(&mut Config)) -> Self {
         let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
-        let stack = Stack::new(Config::new(clock.clone(), Random::from_seed(1))).unwrap();
+        let mut config = Config::new(clock.clone(), Random::from_seed(1));
+        change(&mut config);
+        let stack = Stack::new(config).unwrap();
         let (ours, peer) = Pipe::pair(Capabilities::plain(1500));
         let config = IfConfig::new("pipe0").with_addr(US, 8);
         let index = stack.attach(Arc::new(ours), config).unwrap();
@@ -156,4 +162,17 @@ fn another_address_voids_kept_hops() {
     (1..=ENTRIES_MAX as u32).for_each(|n| b.hears(station(n)));
     assert!(!b.has(station(0)) && !kept(&before));
     b.finish();
+}
+
+/// Breaks if a table has more entries than the program allows, or nothing shows that it is too small.
+#[test]
+fn the_program_bounds_the_table_and_sees_evictions() {
+    for (max, held) in [(4, 4), (0, 1)] {
+        let b = Bench::with(|config| config.neighbours_max = max);
+        (1..=9).for_each(|n| b.hears(station(n)));
+        let evicted = b.ifp.stats().neighbours_evicted;
+        assert_eq!((b.ifp.neighbours.len(), evicted), (held, 9 - held as u64));
+        assert!(b.has(station(9)) && !b.has(station(1)));
+        b.finish();
+    }
 }

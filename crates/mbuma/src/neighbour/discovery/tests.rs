@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::neighbour::{Resolution, Timing, WAITING_MAX};
+use crate::neighbour::{ENTRIES_MAX, NeighbourLimits, Resolution, Timing, WAITING_MAX};
 
 const ADDR: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9);
 const OLD: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -20,7 +20,7 @@ fn state(table: &Neighbours<Ipv6Addr>) -> Option<(MacAddr, bool)> {
 }
 
 fn table(reachable: bool) -> Neighbours<Ipv6Addr> {
-    let table = Neighbours::new(8, Timing::discovery(LIFETIME));
+    let table = Neighbours::new(NeighbourLimits::waiting(8), Timing::discovery(LIFETIME));
     table.solicited_by(NOW, ADDR, OLD);
     if reachable {
         table.confirm(NOW, ADDR);
@@ -59,7 +59,7 @@ fn n4_an_advertisement_does_what_its_flags_say() {
 #[test]
 fn n4_an_advertisement_that_was_not_asked_for_makes_no_entry_of_a_host() {
     // Breaks if a station can fill the table with unsolicited advertisements.
-    let table = Neighbours::new(8, Timing::discovery(LIFETIME));
+    let table = Neighbours::new(NeighbourLimits::waiting(8), Timing::discovery(LIFETIME));
     let flags = AdvertFlags::default();
     assert!(
         table
@@ -73,7 +73,7 @@ fn n4_an_advertisement_that_was_not_asked_for_makes_no_entry_of_a_host() {
 fn n4_a_router_takes_an_advertisement_that_was_not_asked_for() {
     // RFC 9131 6.1.1: breaks if the first packets for a new station must wait for an answer; or if the entry is
     // REACHABLE, or is made without an Ethernet address.
-    let table = Neighbours::new(8, Timing::discovery(LIFETIME));
+    let table = Neighbours::new(NeighbourLimits::waiting(8), Timing::discovery(LIFETIME));
     for solicited in [false, true] {
         let flags = AdvertFlags {
             solicited,
@@ -137,7 +137,7 @@ fn n7_packets_for_a_scan_leave_the_storage_to_others() {
     // Breaks if a host that sends many packets to each of many absent stations pins the storage of all other traffic,
     // if a station that is there gets no packet meanwhile, or if the room does not come back.
     let pool = mbuf::MbufPool::new(mbuf::PoolConfig::default()).unwrap();
-    let table = Neighbours::new(64, Timing::discovery(LIFETIME));
+    let table = Neighbours::new(NeighbourLimits::waiting(64), Timing::discovery(LIFETIME));
     let send = |to, n: u8| {
         let packet = mbuf::Packet::from_slice(&pool, &[n], 0).unwrap();
         drop(table.resolve(NOW, || false, to, packet, &mut None));
@@ -170,7 +170,7 @@ fn packets_to_an_absent_host_keep_no_sender_waiting() {
     // Breaks if each packet to a host that does not answer locks the table against all senders.
     let pool = mbuf::MbufPool::new(mbuf::PoolConfig::default()).unwrap();
     let packet = |n: u8| mbuf::Packet::from_slice(&pool, &[n], 0).unwrap();
-    let table = Neighbours::new(2, Timing::discovery(LIFETIME));
+    let table = Neighbours::new(NeighbourLimits::waiting(2), Timing::discovery(LIFETIME));
     let send = |n| table.resolve(NOW, || false, ADDR, packet(n), &mut None);
     assert!(matches!(send(0), Resolution::Ask(_)));
     let (done, is_done) = std::sync::mpsc::channel();

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use wire::MacAddr;
 
 use super::*;
+use crate::neighbour::ENTRIES_MAX;
 
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 
@@ -36,7 +37,7 @@ proptest! {
         steps in prop::collection::vec((0_u8..4, 0_u32..12, 0_u8..3, 0_u64..20), 1..80),
         now in 0_u64..20,
     ) {
-        let mut entries = NeighbourEntries::new();
+        let mut entries = NeighbourEntries::new(ENTRIES_MAX);
         for (what, addr, kind, seconds) in steps {
             match what {
                 0 => entries.insert(addr, entry(kind, seconds)),
@@ -60,7 +61,7 @@ proptest! {
 fn a_full_table_evicts_the_oldest_of_the_right_group() {
     // Breaks if a scan evicts neighbours, stations that announce themselves evict questions, or another entry than the
     // oldest goes.
-    let mut entries = NeighbourEntries::new();
+    let mut entries = NeighbourEntries::new(ENTRIES_MAX);
     let half = ENTRIES_MAX as u32 / 2;
     for n in 0..half {
         entries.insert(n, entry(0, 1000 - u64::from(n)));

@@ -19,9 +19,6 @@ pub enum ParseError {
     /// A length field contradicts the header that holds it.
     #[error("bad length")]
     BadLength,
-    /// The checksum does not match.
-    #[error("bad checksum")]
-    BadChecksum,
     /// Well formed, but of a kind that this stack does not support.
     #[error("unsupported")]
     Unsupported,

@@ -286,8 +286,7 @@ impl Relay {
     }
 
     fn step(&mut self, shared: &mut Shared) -> Result<Turn, Broken> {
-        let state = state_or_error(|| self.stream.state(), || self.stream.error());
-        let state = state.map_err(Broken::Guest)?;
+        let state = self.stream.state_or_error().map_err(Broken::Guest)?;
         if !self.others.is_empty() {
             if state == State::SynSent {
                 // The client's bytes stay in its socket while there are other addresses to try.
@@ -445,20 +444,6 @@ impl Relay {
         if self.up == Half::Open {
             self.host.reset();
         }
-    }
-}
-
-/// The state of a connection, or the error that ended it, by two reads. The state is read first: another worker may
-/// handle the guest's refusal between the two, and then the state must not pass for that of a connection that the guest
-/// has accepted.
-fn state_or_error(
-    state: impl FnOnce() -> State,
-    error: impl FnOnce() -> Option<SocketError>,
-) -> Result<State, SocketError> {
-    let state = state();
-    match error() {
-        Some(e) => Err(e),
-        None => Ok(state),
     }
 }
 

@@ -109,6 +109,15 @@ impl TcpStream {
         self.pcb.lock(self.stack.giant()).conn.error
     }
 
+    /// The connection's state, or the error that ended it.
+    ///
+    /// # Errors
+    /// That of [`error`](Self::error).
+    pub fn state_or_error(&self) -> Result<State, SocketError> {
+        let t = self.pcb.lock(self.stack.giant());
+        t.conn.error.map_or(Ok(t.conn.state), Err)
+    }
+
     /// Runs `f` on the connection, then gives it a turn to send: at once, since nothing else comes in this batch, and
     /// the connection is locked already.
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut Tcb) -> R) -> R {

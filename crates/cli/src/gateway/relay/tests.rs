@@ -1,4 +1,3 @@
-use std::cell::Cell;
 use std::io::Write;
 use std::net::{Shutdown, TcpListener, TcpStream as HostStream};
 use std::os::fd::AsFd;
@@ -197,26 +196,6 @@ fn a_guest_that_vanished_is_noticed() {
     assert_eq!(joined.turn(), Turn::Wait);
     assert_eq!(joined.relay.up, Half::Over);
     assert_eq!(joined.probes_in(minute), 1, "it has sent its FIN");
-}
-
-#[test]
-fn a_refusal_at_any_moment_of_a_turn_is_no_acceptance() {
-    // Breaks when a turn takes a refusal that another worker handles between its two reads for an acceptance: it would
-    // drop the server's other addresses, and reset the client.
-    for refused_before_read in 0..3 {
-        let reads = Cell::new(0);
-        let is_refused = || refused_before_read <= reads.replace(reads.get() + 1);
-        let state = || match is_refused() {
-            true => State::Closed,
-            false => State::SynSent,
-        };
-        let error = || is_refused().then_some(SocketError::Refused);
-        let expected = match refused_before_read {
-            0 | 1 => Err(SocketError::Refused),
-            _ => Ok(State::SynSent),
-        };
-        assert_eq!(state_or_error(state, error), expected);
-    }
 }
 
 #[test]

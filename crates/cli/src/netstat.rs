@@ -10,8 +10,7 @@ pub(crate) mod instances;
 pub(crate) mod request;
 
 use std::fs;
-use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::thread;
 use std::time::Duration;
 
@@ -23,8 +22,6 @@ use request::{Request, Section};
 
 /// The time to wait for an mbuma that sends nothing. Its loop handles all events in a few milliseconds.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Bytes of an answer at most: a gateway's answer is bounded to less.
-pub(crate) const ANSWER_MAX: u64 = 64 << 20;
 /// Characters of a command line that a list shows.
 const COMMAND_MAX: usize = 60;
 
@@ -51,7 +48,8 @@ pub(crate) fn run(args: &NetstatArgs) -> Result<u8, Error> {
 /// Asks one instance once, and prints the answer. Returns false if standard output is closed.
 fn show(instance: Instance, args: &NetstatArgs) -> Result<bool, Error> {
     let Instance { pid, stream } = instance;
-    let answered = stream.and_then(|stream| ask(stream, &wanted(args)));
+    let request = wanted(args).line();
+    let answered = stream.and_then(|s| instances::exchange(s, request.as_bytes(), ANSWER_WAIT_MAX));
     let answer = answered.map_err(|e| Error::Netstat(no_answer(pid, &e)))?;
     match request::read_answer(&answer) {
         Some(Ok(text)) => print(&text),
@@ -138,16 +136,6 @@ fn command_of(pid: i32) -> String {
             .chain("...".chars())
             .collect(),
     }
-}
-
-/// Sends the request, and takes the answer to its end.
-fn ask(mut stream: UnixStream, request: &Request) -> io::Result<Vec<u8>> {
-    stream.set_read_timeout(Some(ANSWER_WAIT_MAX))?;
-    stream.set_write_timeout(Some(ANSWER_WAIT_MAX))?;
-    stream.write_all(request.line().as_bytes())?;
-    let mut answer = Vec::new();
-    stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
-    Ok(answer)
 }
 
 /// Why there is no answer, and advice.

@@ -3,9 +3,7 @@
 //! Invariants: nothing is waited for longer than [`ANSWER_WAIT_MAX`].
 //! Locks: none.
 
-use std::io::{self, Read, Write};
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -14,8 +12,8 @@ use crate::args::PublishRequest;
 use crate::args::publish::{PublishArgs, PublishVerb};
 use crate::errors::Error;
 use crate::monitor::{BAD_ID, BAD_REQUEST};
+use crate::netstat::choose;
 use crate::netstat::instances::{self, SocketKind};
-use crate::netstat::{ANSWER_MAX, choose};
 use crate::output::{print, printable};
 
 /// The time to wait for an mbuma that sends nothing.
@@ -91,7 +89,14 @@ fn ask(args: &PublishArgs, request: &Value) -> Result<Value, Error> {
         _ => e,
     })?;
     let pid = instance.pid;
-    let answer = instance.stream.and_then(|stream| exchange(stream, request));
+    let request = request.to_string();
+    let answer = instance
+        .stream
+        .and_then(|s| instances::exchange(s, request.as_bytes(), ANSWER_WAIT_MAX))
+        .and_then(|answer| match answer.is_empty() {
+            true => Err(io::Error::other("it gave no answer: try again")),
+            false => Ok(serde_json::from_slice::<Value>(&answer)?),
+        });
     let answer = answer.map_err(|e| Error::Netstat(format!("mbuma {pid} cannot be asked: {e}")))?;
     match answer.get("error").and_then(|error| error["desc"].as_str()) {
         Some(desc) => {
@@ -107,18 +112,4 @@ fn ask(args: &PublishArgs, request: &Value) -> Result<Value, Error> {
 fn runs(pid: i32) -> bool {
     let found = instances::find(SocketKind::Control);
     found.instances.iter().any(|running| running.pid == pid)
-}
-
-fn exchange(mut stream: UnixStream, request: &Value) -> io::Result<Value> {
-    stream.set_read_timeout(Some(ANSWER_WAIT_MAX))?;
-    stream.set_write_timeout(Some(ANSWER_WAIT_MAX))?;
-    stream.write_all(request.to_string().as_bytes())?;
-    stream.shutdown(Shutdown::Write)?;
-    let mut answer = Vec::new();
-    // For root, another user's process may have the socket.
-    stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
-    if answer.is_empty() {
-        return Err(io::Error::other("it gave no answer: try again"));
-    }
-    Ok(serde_json::from_slice(&answer)?)
 }

@@ -20,7 +20,8 @@
 
 use std::env;
 use std::fs::{self, DirBuilder, File};
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -36,6 +37,8 @@ use crate::sys::{process, unix};
 const SESSIONS: &str = "/run/user";
 /// The parent of the directories of users without a session.
 const TMP: &str = "/tmp";
+/// Bytes of an answer at most: that of a gateway is bounded to less.
+const ANSWER_MAX: u64 = 64 << 20;
 /// Tries for a directory's lock, which is held for a few system calls at a time.
 const LOCK_TRIES: u32 = 20;
 /// The time to wait between them.
@@ -278,6 +281,22 @@ fn ask_for(path: &Path, owner: u32) -> io::Result<UnixStream> {
         return Err(io::Error::from(io::ErrorKind::PermissionDenied));
     }
     Ok(stream)
+}
+
+/// Sends a request, and takes the answer to its end. No read or write waits for longer than `wait`.
+pub(crate) fn exchange(
+    mut stream: UnixStream,
+    request: &[u8],
+    wait: Duration,
+) -> io::Result<Vec<u8>> {
+    stream.set_read_timeout(Some(wait))?;
+    stream.set_write_timeout(Some(wait))?;
+    stream.write_all(request)?;
+    stream.shutdown(Shutdown::Write)?;
+    let mut answer = Vec::new();
+    // For root, another user's process may have the socket.
+    stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
+    Ok(answer)
 }
 
 /// Whether the error of an attempt to connect shows that the socket has no listener any more.

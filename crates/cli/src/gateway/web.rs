@@ -24,13 +24,13 @@ mod reading;
 mod request_log;
 mod respond;
 mod sending;
-mod stream;
 
 use std::sync::Arc;
 
 use kern::{LockClass, Mutex, order};
 use mbuma::TcpListener;
 use mbuma::runtime::TaskWaker;
+use mbuma::socket::MaybeTlsStream;
 use mbuma::tls::TlsError;
 use rustls::ServerConfig;
 
@@ -45,7 +45,6 @@ use handshakes::Handshakes;
 pub(super) use log_file::LogFile;
 use log_file::LogLines;
 pub(super) use respond::{Responder, SiteFiles};
-use stream::WebStream;
 
 static FIXED: LockClass = LockClass::new("gateway fixed", order::STATS);
 
@@ -165,7 +164,7 @@ impl Web {
                 None => {
                     stream.set_nodelay(true);
                     stream.keep_to_this_cpu();
-                    self.begin(shared, WebStream::Plain(stream));
+                    self.begin(shared, MaybeTlsStream::Tcp(stream));
                 }
             }
         }
@@ -173,7 +172,7 @@ impl Web {
     }
 
     /// Begins to serve.
-    fn begin(&mut self, shared: &mut Shared, stream: WebStream) {
+    fn begin(&mut self, shared: &mut Shared, stream: MaybeTlsStream) {
         if self.connections.len() >= self.site.connections_max {
             self.evict(shared);
         }
@@ -189,7 +188,7 @@ impl Web {
         let done = handshakes.and_then(|handshakes| handshakes.turn(shared, token));
         match done {
             Some(stream) if self.drains => stream.abort(),
-            Some(stream) => self.begin(shared, WebStream::Tls(stream)),
+            Some(stream) => self.begin(shared, MaybeTlsStream::Tls(stream)),
             None => {}
         }
     }

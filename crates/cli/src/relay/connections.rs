@@ -32,7 +32,7 @@ use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use kern::Time;
-use mbuma::socket::{HandshakeError, RelayEnd, SocketError, TlsHandshake};
+use mbuma::socket::{HandshakeError, MaybeTlsStream, SocketError, TlsHandshake};
 use mbuma::{Stack, State, TcpListener, TcpSocketOptions, TcpStream};
 use rustls::ServerConfig;
 
@@ -47,7 +47,7 @@ use crate::tls::{self, ClientTls};
 use handshake_list::HandshakeList;
 use nudge::Nudge;
 use progress::RelayProgress;
-use state::{RelayState, abort, has_failed, linger, protocol_of, still_going};
+use state::{RelayState, linger, protocol_of, still_going};
 
 mod handshake_list;
 mod nudge;
@@ -217,7 +217,7 @@ impl RelayedConnections {
         client.set_nodelay(true);
         client.set_waker(Some(Waker::from(Arc::clone(&waker))));
         let state = match self.tls.to_clients.clone() {
-            None => self.ask_server(RelayEnd::Tcp(client), &waker),
+            None => self.ask_server(MaybeTlsStream::Tcp(client), &waker),
             Some(config) => self.shake_hands(client, number, config),
         };
         if let Some(state) = state {
@@ -248,7 +248,7 @@ impl RelayedConnections {
     }
 
     /// Connects to the server for a client.
-    fn ask_server(&mut self, client: RelayEnd, waker: &Arc<Nudge>) -> Option<RelayState> {
+    fn ask_server(&mut self, client: MaybeTlsStream, waker: &Arc<Nudge>) -> Option<RelayState> {
         let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
         let options = TcpSocketOptions {
             connect_timeout: Some(CONNECT_MAX_TIME),
@@ -259,7 +259,7 @@ impl RelayedConnections {
             // There is no route to the server, or no port left.
             Err(e) => {
                 self.complain(&e.to_string());
-                abort(&client);
+                client.abort();
                 return None;
             }
         };
@@ -291,7 +291,7 @@ impl RelayedConnections {
     ) -> Option<RelayState> {
         match handshake.advance() {
             Ok(true) => {
-                let state = self.ask_server(RelayEnd::Tls(handshake.finish().ok()?), waker);
+                let state = self.ask_server(MaybeTlsStream::Tls(handshake.finish().ok()?), waker);
                 // The server may have answered already.
                 Arc::clone(waker).wake();
                 state
@@ -313,7 +313,7 @@ impl RelayedConnections {
     /// Continues a connection that began, once the server has answered. Returns `None` once either end has ended.
     fn begins(
         &mut self,
-        client: RelayEnd,
+        client: MaybeTlsStream,
         server: TcpStream,
         number: u64,
         waker: &Arc<Nudge>,
@@ -322,26 +322,26 @@ impl RelayedConnections {
         if let Some(e) = error {
             self.complain(&e.to_string());
         }
-        if has_failed(&client) || error.is_some() {
-            abort(&client);
+        if client.error().is_some() || error.is_some() {
+            client.abort();
             server.abort();
             return None;
         }
         match server.state() {
             State::SynSent | State::SynReceived => Some(RelayState::Begins { client, server }),
             State::Closed => {
-                abort(&client);
+                client.abort();
                 None
             }
             _ => match &self.tls.to_server {
-                None => self.splice(client, RelayEnd::Tcp(server)),
+                None => self.splice(client, MaybeTlsStream::Tcp(server)),
                 Some(tls) => {
                     let config = match protocol_of(&client) {
                         Some(protocol) => tls.asks_for(protocol),
                         None => tls.asks_for_all(),
                     };
                     let Ok(handshake) = TlsHandshake::client(server, config, tls.name()) else {
-                        abort(&client);
+                        client.abort();
                         return None;
                     };
                     self.begin_greeting(number);
@@ -360,11 +360,11 @@ impl RelayedConnections {
     /// A handshake with the server goes on; once it is done, data moves.
     fn greet(
         &mut self,
-        client: RelayEnd,
+        client: MaybeTlsStream,
         mut server: Box<TlsHandshake>,
         waker: &Arc<Nudge>,
     ) -> Option<RelayState> {
-        if has_failed(&client) {
+        if client.error().is_some() {
             server.tcp().abort();
             return None;
         }
@@ -373,7 +373,7 @@ impl RelayedConnections {
                 Ok(server) => {
                     let agreed = server.about().alpn.as_deref();
                     if protocol_of(&client).is_none_or(|of_client| of_client == agreed) {
-                        return self.splice(client, RelayEnd::Tls(server));
+                        return self.splice(client, MaybeTlsStream::Tls(server));
                     }
                     self.complain("it does not speak the protocol that the client got (ALPN)");
                 }
@@ -390,11 +390,11 @@ impl RelayedConnections {
                 server.tcp().shutdown(Shutdown::Write);
             }
         }
-        abort(&client);
+        client.abort();
         None
     }
 
-    fn splice(&self, client: RelayEnd, server: RelayEnd) -> Option<RelayState> {
+    fn splice(&self, client: MaybeTlsStream, server: MaybeTlsStream) -> Option<RelayState> {
         client
             .relay(server, self.idle)
             .ok()

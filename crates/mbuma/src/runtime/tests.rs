@@ -444,7 +444,8 @@ fn tasks_and_splices_that_wait_when_their_runtime_ends_hear_of_it() {
     let Poll::Ready(ends) = polled.poll_ended(&mut ending) else {
         panic!("it waits");
     };
-    let undriven = |end| matches!(end, SpliceEnd::Source(e) | SpliceEnd::Sink(e) if e == gone);
+    let undriven =
+        |end| matches!(end, SpliceEnd::Source(e) | SpliceEnd::Sink(e) if e == gone.into());
     assert!(ends.iter().all(|one| undriven(one.end)), "{ends:?}");
     assert_eq!(said.recv_timeout(PATIENCE), Ok(true));
     assert!(thread.join().is_ok());

@@ -23,6 +23,7 @@ mod echo;
 mod endpoint;
 mod futures;
 mod icmp6;
+mod maybe_tls_stream;
 #[cfg(all(test, shuttle))]
 #[path = "../models/socket.rs"]
 mod models;
@@ -42,10 +43,11 @@ mod udp;
 pub use echo::{Echo, EchoSocket};
 pub use endpoint::IntoEndpoint;
 pub use icmp6::{Icmp6Datagram, Icmp6Socket};
+pub use maybe_tls_stream::MaybeTlsStream;
 pub use send_file::{SealedFile, SendFile, SendFileError};
 pub use splice::{
-    RelayEnd, Splice, SpliceEnd, SpliceEndpoint, SpliceError, SpliceOptions, SpliceOutcome,
-    StreamRelay, relay, splice,
+    Splice, SpliceEnd, SpliceEndpoint, SpliceError, SpliceOptions, SpliceOutcome, StreamRelay,
+    relay, splice,
 };
 pub use std_io::{AcceptIter, TcpReadHalf, TcpWriteHalf};
 pub use tcp_listener::{Incoming, Interceptor, Refusal, TcpListener};

@@ -40,7 +40,6 @@ use std::time::Duration;
 
 use self::link::Link;
 use self::side::Spliceable;
-use super::SocketError;
 use super::tcp_stream::TcpStream;
 use super::tls_stream::TlsStream;
 use crate::park::{Wait, retry};
@@ -54,7 +53,7 @@ mod relay;
 pub(crate) mod side;
 mod tcp_side;
 
-pub use relay::{RelayEnd, StreamRelay, relay};
+pub use relay::{StreamRelay, relay};
 pub(super) use tcp_side::{TcpSide, side_dropped};
 
 /// The options of a splice, among them its limits (SO_SPLICE, seed 000).
@@ -84,31 +83,12 @@ pub enum SpliceEnd {
     /// The next bytes of the source, a UNIX-domain socket, have rights, which no splice moves: the program must read
     /// them.
     Rights,
-    /// The source failed, or no thread drives its stack any more ([`SocketError::NotDriven`]).
-    Source(SocketError),
-    /// The source's TLS failed, or its stream was truncated.
-    SourceTls(TlsError),
-    /// The sink failed, its program has shut it down, or no thread drives its stack any more. Data that was moved and
-    /// not sent is lost.
-    Sink(SocketError),
-    /// The sink's TLS takes nothing more.
-    SinkTls(TlsError),
-}
-
-impl SpliceEnd {
-    fn of_source(e: TlsError) -> Self {
-        match e {
-            TlsError::Socket(e) => Self::Source(e),
-            e => Self::SourceTls(e),
-        }
-    }
-
-    fn of_sink(e: TlsError) -> Self {
-        match e {
-            TlsError::Socket(e) => Self::Sink(e),
-            e => Self::SinkTls(e),
-        }
-    }
+    /// The source failed, or its TLS, or the stream of that was truncated; or no thread drives its stack any more
+    /// ([`NotDriven`](crate::SocketError::NotDriven)).
+    Source(TlsError),
+    /// The sink failed, its program has shut it down, its TLS takes nothing more, or no thread drives its stack any
+    /// more. Data that was moved and not sent is lost.
+    Sink(TlsError),
 }
 
 /// A connection that becomes a side of a splice: a [`TcpStream`], a [`TlsStream`] or a
@@ -179,8 +159,9 @@ pub struct Splice {
 /// Moves received data from `from` to `to`, until the splice ends ([`SpliceEnd`]). Each side is a [`TcpStream`], a
 /// [`TlsStream`] or a [`UnixStream`](crate::UnixStream).
 ///
-/// Meanwhile reads of `from` and writes to `to` by the program return [`SocketError::WouldBlock`]; their wakers are
-/// called when the splice has ended. The other direction of each connection is not affected, and may be spliced too.
+/// Meanwhile reads of `from` and writes to `to` by the program return
+/// [`WouldBlock`](crate::SocketError::WouldBlock); their wakers are called when the splice has ended. The other
+/// direction of each connection is not affected, and may be spliced too.
 /// Urgent data moves as ordinary data. Rights that come with bytes of a UNIX-domain socket do not move: they end the
 /// splice ([`SpliceEnd::Rights`]).
 ///

@@ -5,7 +5,7 @@
 //! ```
 
 use mbuf::{Blank, Chain, ClusterSize};
-use mbuma::socket::{RelayEnd, Splice, SpliceEnd, SpliceOptions, splice};
+use mbuma::socket::{MaybeTlsStream, Splice, SpliceEnd, SpliceOptions, splice};
 
 use super::*;
 
@@ -52,7 +52,7 @@ impl Far {
 struct Proxied {
     client: TlsStream,
     source: TlsStream,
-    sink: RelayEnd,
+    sink: MaybeTlsStream,
     server: Far,
     /// The wires are last, because they check that no buffer is left.
     front: Wire,
@@ -66,10 +66,10 @@ impl Proxied {
         let (sink, server) = match with_tls {
             true => {
                 let (sink, server) = ours(&mut back, client_config(&[]), server_config());
-                (RelayEnd::Tls(sink), Far::Tls(server))
+                (MaybeTlsStream::Tls(sink), Far::Tls(server))
             }
             false => (
-                RelayEnd::Tcp(back.client.take().expect("a connection")),
+                MaybeTlsStream::Tcp(back.client.take().expect("a connection")),
                 Far::Plain(back.server.take().expect("a connection")),
             ),
         };
@@ -101,11 +101,7 @@ impl Proxied {
             pass_end: true,
             ..SpliceOptions::default()
         };
-        match &self.sink {
-            RelayEnd::Tcp(sink) => splice(&self.source, sink, options),
-            RelayEnd::Tls(sink) => splice(&self.source, sink, options),
-        }
-        .expect("both are free")
+        splice(&self.source, &self.sink, options).expect("both are free")
     }
 }
 
@@ -127,7 +123,7 @@ fn a_relay_ends_tls_and_passes_every_byte_and_end() {
             front.poll();
             back.poll();
         };
-        let relay = RelayEnd::Tls(source)
+        let relay = MaybeTlsStream::Tls(source)
             .relay(sink, None)
             .expect("both are free");
         let (up, down) = (pattern(3_000_000), pattern(2_000_000));
@@ -193,7 +189,7 @@ fn a_stream_that_is_cut_off_is_no_end_for_the_sink() {
         });
         assert_eq!(error, Some(TlsError::Socket(SocketError::Reset)));
         let outcome = splice.outcome().expect("it has ended");
-        assert_eq!(outcome.end, SpliceEnd::Source(SocketError::Reset));
+        assert_eq!(outcome.end, SpliceEnd::Source(SocketError::Reset.into()));
         assert_eq!(outcome.bytes, 13);
     }
 }
@@ -203,7 +199,7 @@ fn a_program_reads_and_writes_nothing_while_a_splice_does() {
     // Breaks if a program takes content out of the middle of a spliced stream, or puts some in.
     let p = Proxied::new(true);
     let splice = p.splice();
-    let RelayEnd::Tls(sink) = &p.sink else {
+    let MaybeTlsStream::Tls(sink) = &p.sink else {
         panic!("it has TLS");
     };
     assert_eq!(sink.send_space(), 0);

@@ -34,7 +34,7 @@ fn a_reset_that_came_before_the_splice_is_passed_on() {
         b.run(20);
         let splice = splice_of(&chain, PLAIN);
         b.run(20);
-        let end = SpliceEnd::Source(SocketError::Reset);
+        let end = SpliceEnd::Source(SocketError::Reset.into());
         assert_eq!(outcome(&splice), (0, end));
         assert_eq!(chain.server.recv(&mut [0; 9]), Err(SocketError::Reset));
     });

@@ -434,7 +434,7 @@ fn a_reset_is_passed_on_as_a_reset() {
         b.run(20);
         chain.client.abort();
         b.run(20);
-        let end = SpliceEnd::Source(SocketError::Reset);
+        let end = SpliceEnd::Source(SocketError::Reset.into());
         assert_eq!(outcome(&splice), (4, end));
         assert_eq!(b.read(&chain.server), b"half");
         assert_eq!(chain.server.error(), Some(SocketError::Reset));
@@ -452,7 +452,7 @@ fn a_reset_is_the_programs_unless_it_is_passed_on() {
         let splice = splice_of(&chain, options);
         chain.client.abort();
         b.run(20);
-        let end = SpliceEnd::Source(SocketError::Reset);
+        let end = SpliceEnd::Source(SocketError::Reset.into());
         assert_eq!(outcome(&splice), (0, end));
         assert_eq!(chain.sink.send(b"goes on"), Ok(7));
         b.run(20);
@@ -467,7 +467,7 @@ fn a_sink_that_fails_ends_the_splice() {
         let splice = splice_of(&chain, PLAIN);
         chain.server.abort();
         b.run(20);
-        let end = SpliceEnd::Sink(SocketError::Reset);
+        let end = SpliceEnd::Sink(SocketError::Reset.into());
         assert_eq!(outcome(&splice), (0, end));
         chain.client.send(b"still there").expect("room");
         b.run(20);

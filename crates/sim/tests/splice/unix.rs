@@ -305,7 +305,7 @@ fn a_writer_that_breaks_off_is_passed_on_as_a_reset() {
         b.run(20);
         drop(writer);
         b.run(20);
-        let end = SpliceEnd::Source(SocketError::Reset);
+        let end = SpliceEnd::Source(SocketError::Reset.into());
         assert_eq!(outcome(&splice), (4, end));
         // One read: a UNIX-domain socket says that it was reset once.
         let mut buf = [0; 9];
@@ -330,7 +330,7 @@ fn a_sink_that_fails_ends_the_splice() {
         }
         drop(reader);
         b.run(20);
-        let end = SpliceEnd::Sink(SocketError::Reset);
+        let end = SpliceEnd::Sink(SocketError::Reset.into());
         assert_eq!(outcome(&splice), (0, end));
         writer.send(b"still there");
         b.run(20);

@@ -16,12 +16,14 @@
 //! Locks: none.
 //! Sources: RFC 9112 sections 9.3 to 9.6.
 
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kern::Time;
+use mbuf::Chain;
 use mbuma::runtime::TaskWaker;
-use mbuma::socket::SocketError;
+use mbuma::socket::{MaybeTlsStream, SocketError};
 use mbuma::tls::TlsError;
 
 use super::deadline::ConnectionDeadline;
@@ -30,7 +32,6 @@ use super::reading::DiskWait;
 use super::request_log::RequestLog;
 use super::respond::{self, FileSearch, RequestAnswer};
 use super::sending::{Failed, SendProgress, Sending};
-use super::stream::WebStream;
 use super::{FileStorage, WebSite};
 use crate::files::FileRound;
 use crate::gateway::allowance::Allowance;
@@ -63,7 +64,7 @@ const RECV_BUFFER: usize = 128 << 10;
 
 /// A connection.
 pub(super) struct WebConnection {
-    stream: WebStream,
+    stream: MaybeTlsStream,
     token: Token,
     wake: Arc<TaskWaker>,
     conversation: Conversation,
@@ -108,12 +109,12 @@ impl WebConnection {
     /// Begins to serve; its turn comes.
     pub(super) fn new(
         shared: &mut Shared,
-        stream: WebStream,
+        stream: MaybeTlsStream,
         token: Token,
         logs: bool,
     ) -> WebConnection {
         let wake = shared.wake_for(token);
-        stream.set_waker(wake.waker());
+        stream.set_waker(Some(wake.waker()));
         wake.wake();
         WebConnection {
             stream,
@@ -145,10 +146,10 @@ impl WebConnection {
         if is_busy || self.phase == WebPhase::Ends {
             return false;
         }
-        if self.stream.send_queue() == 0 {
+        if self.unsent() == 0 {
             return true;
         }
-        self.stream.end();
+        self.stream.shutdown(Shutdown::Write);
         self.phase = WebPhase::Ends;
         self.taken = self.taken_now();
         false
@@ -156,7 +157,7 @@ impl WebConnection {
 
     /// Bytes that the client has not acknowledged.
     pub(super) fn unsent(&self) -> usize {
-        self.stream.send_queue()
+        self.stream.send_room().buffered
     }
 
     /// Takes its lines of the log.
@@ -267,7 +268,7 @@ impl WebConnection {
         let last = self.sending.take().is_none_or(|sending| sending.last);
         self.taken = self.taken_now();
         if last {
-            self.stream.end();
+            self.stream.shutdown(Shutdown::Write);
             self.phase = WebPhase::Ends;
             let delivered = self.taken.1 == 0;
             let after = if delivered { LINGER_MAX } else { STALL_MAX };
@@ -362,7 +363,7 @@ impl WebConnection {
 
     /// Receives more of a request. Returns false if nothing has arrived.
     fn receive(&mut self, shared: &mut Shared) -> Result<bool, TlsError> {
-        match self.stream.recv_chain(self.conversation.room()) {
+        match received(&self.stream, self.conversation.room()) {
             Ok(bytes) if bytes.is_empty() => {
                 self.conversation.close();
                 Ok(true)
@@ -385,8 +386,8 @@ impl WebConnection {
 
     /// Reads and drops bytes until the client's end.
     fn forget(&mut self) -> Result<WebNext, TlsError> {
-        Ok(match drop_received(|max| self.stream.recv_chain(max))? {
-            Lingering::Ended if self.stream.send_queue() == 0 => WebNext::Close,
+        Ok(match drop_received(|max| received(&self.stream, max))? {
+            Lingering::Ended if self.unsent() == 0 => WebNext::Close,
             // The stack wakes it when the client has taken all.
             Lingering::Ended | Lingering::Waits => WebNext::Wait,
             Lingering::GoesOn => WebNext::Again,
@@ -408,7 +409,16 @@ impl WebConnection {
     fn end_log(&mut self) {
         if let Some(sending) = &self.sending {
             let (status, bytes) = (sending.status.code(), sending.body_sent());
-            self.log.end(self.stream.client(), status, bytes);
+            self.log.end(self.stream.peer_addr().ip(), status, bytes);
         }
+    }
+}
+
+/// Takes up to `max` received bytes; none at the end. An end without close_notify is an ordinary one, because a request
+/// has its length.
+fn received(stream: &MaybeTlsStream, max: usize) -> Result<Chain, TlsError> {
+    match stream.recv_chain(max) {
+        Err(TlsError::Truncated) => Ok(Chain::new()),
+        other => other,
     }
 }

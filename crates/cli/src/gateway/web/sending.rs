@@ -19,13 +19,12 @@ use std::sync::Arc;
 
 use mbuf::{Chain, MbufPool};
 use mbuma::runtime::TaskWaker;
-use mbuma::socket::{SendFile, SendFileError, SocketError};
+use mbuma::socket::{MaybeTlsStream, SendFile, SendFileError, SocketError};
 use mbuma::tls::TlsError;
 
 use super::FileStorage;
 use super::reading::DiskWait;
 use super::respond::{Response, Source};
-use super::stream::WebStream;
 use crate::files::{DirectoryNames, FileCache, FileReaders};
 use crate::gateway::shared::Shared;
 use crate::http::listing;
@@ -140,7 +139,7 @@ impl Sending {
     /// Moves as many bytes into the send buffer as fit, and takes them off the turn's `budget`.
     pub(super) fn push(
         &mut self,
-        stream: &WebStream,
+        stream: &MaybeTlsStream,
         shared: &mut Shared,
         storage: &FileStorage,
         wake: &Arc<TaskWaker>,
@@ -241,7 +240,7 @@ impl Sending {
     /// Moves bytes that are not a file's.
     fn push_bytes(
         &mut self,
-        stream: &WebStream,
+        stream: &MaybeTlsStream,
         shared: &Shared,
         max: usize,
     ) -> Result<PushStep, Failed> {
@@ -264,7 +263,12 @@ impl Sending {
             }
         }
         let len = self.gathered.len();
-        let sent = stream.send_chain(&mut self.gathered);
+        let sent = stream.send_chain(std::mem::take(&mut self.gathered));
+        // TLS may take a part before buffers run out.
+        let sent = sent.map_err(|(e, left)| {
+            self.gathered = left;
+            e
+        });
         let moved = len - self.gathered.len();
         match sent {
             Err(TlsError::Socket(SocketError::NoBufs)) if moved == 0 => {
@@ -351,7 +355,7 @@ fn copy(chain: &mut Chain, pool: &MbufPool, bytes: &[u8], max: usize) -> usize {
 }
 
 /// Moves `max` bytes of a file at most.
-fn push_file(stream: &WebStream, job: &mut SendFile, max: usize) -> Result<PushStep, Failed> {
+fn push_file(stream: &MaybeTlsStream, job: &mut SendFile, max: usize) -> Result<PushStep, Failed> {
     job.set_call_max(max.max(SPACE_MIN) as u64);
     match stream.send_file(job) {
         Ok(moved) => Ok(PushStep::Bytes(

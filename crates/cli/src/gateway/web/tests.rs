@@ -9,7 +9,7 @@ use kern::{Clock, Time, VirtualClock};
 use mbuf::{Chain, Live, PoolConfig};
 use mbuma::device::epair::EpairEnd;
 use mbuma::runtime::{LocalTasks, Readiness, WorkerContext, run_round};
-use mbuma::socket::{TlsAbout, TlsStream};
+use mbuma::socket::{MaybeTlsStream, TlsAbout, TlsStream};
 use mbuma::tls::{
     AwsLcAead, AwsLcSuite, DirectionKeys, KeySource, NONCE_LEN, TlsError, TlsKeys, TlsRole,
     TlsVersion,
@@ -20,7 +20,6 @@ use super::connection::HEAD_MAX_TIME;
 use super::handshakes::HANDSHAKE_MAX_TIME;
 use super::respond::Source;
 use super::sending::{SendProgress, Sending};
-use super::stream::WebStream;
 use super::*;
 use crate::args::serve::TlsIdentity;
 use crate::files::{NamesRoom, ServedTree};
@@ -647,7 +646,7 @@ fn a_response_over_tls_waits_for_buffers_and_keeps_its_bytes() {
     let served = listener.accept().expect("a client");
     let (client, served) = (
         tls(client, TlsRole::Client),
-        WebStream::Tls(tls(served, TlsRole::Server)),
+        MaybeTlsStream::Tls(tls(served, TlsRole::Server)),
     );
     let body: String = (0..40_000)
         .map(|n| char::from(b'a' + (n % 23) as u8))

@@ -3,7 +3,7 @@
 //! Locks: none.
 
 use kern::Time;
-use mbuma::socket::{RelayEnd, SendRoom, StreamRelay};
+use mbuma::socket::{MaybeTlsStream, StreamRelay};
 
 use crate::stall_relief::DirectionProgress;
 
@@ -19,22 +19,15 @@ impl RelayProgress {
     /// The time since which a side has taken nothing although data wait for it.
     pub(super) fn stalled_since(
         &mut self,
-        relay: &StreamRelay<RelayEnd>,
+        relay: &StreamRelay<MaybeTlsStream>,
         now: Time,
     ) -> Option<Time> {
         let (client, server) = relay.ends();
-        let sinks = [server, client].map(|sink| room_of(sink).buffered as u64);
+        let sinks = [server, client].map(|sink| sink.send_room().buffered as u64);
         let all = self.0.iter_mut().zip(relay.moved()).zip(sinks);
         let stalled = all.filter_map(|((direction, moved), waiting)| {
             direction.look(moved.wrapping_sub(waiting), waiting, now)
         });
         stalled.min()
-    }
-}
-
-fn room_of(end: &RelayEnd) -> SendRoom {
-    match end {
-        RelayEnd::Tcp(tcp) => tcp.send_room(),
-        RelayEnd::Tls(tls) => tls.send_room(),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use mbuma::TcpStream;
-use mbuma::socket::{RelayEnd, SpliceEnd, StreamRelay, TlsHandshake};
+use mbuma::socket::{MaybeTlsStream, SpliceEnd, StreamRelay, TlsHandshake};
 
 use super::nudge::Nudge;
 use crate::lingering::{Lingering, drop_received};
@@ -19,15 +19,15 @@ pub(super) enum RelayState {
     Lingers(Box<TlsHandshake>),
     /// The server is asked.
     Begins {
-        client: RelayEnd,
+        client: MaybeTlsStream,
         server: TcpStream,
     },
     /// The TLS handshake with the server is under way.
     Greets {
-        client: RelayEnd,
+        client: MaybeTlsStream,
         server: Box<TlsHandshake>,
     },
-    Spliced(StreamRelay<RelayEnd>),
+    Spliced(StreamRelay<MaybeTlsStream>),
 }
 
 impl RelayState {
@@ -46,17 +46,17 @@ impl RelayState {
         match self {
             RelayState::Shakes(client) | RelayState::Lingers(client) => client.tcp().abort(),
             RelayState::Greets { client, server } => {
-                abort(&client);
+                client.abort();
                 server.tcp().abort();
             }
             RelayState::Begins { client, server } => {
-                abort(&client);
+                client.abort();
                 server.abort();
             }
             RelayState::Spliced(relay) => {
                 let (client, server) = relay.into_ends();
-                abort(&client);
-                abort(&server);
+                client.abort();
+                server.abort();
             }
         }
     }
@@ -73,26 +73,10 @@ pub(super) fn linger(client: Box<TlsHandshake>, waker: &Arc<Nudge>) -> Option<Re
 }
 
 /// The protocol that a client of TLS got, if one; none of a client without TLS.
-pub(super) fn protocol_of(client: &RelayEnd) -> Option<Option<&[u8]>> {
+pub(super) fn protocol_of(client: &MaybeTlsStream) -> Option<Option<&[u8]>> {
     match client {
-        RelayEnd::Tcp(_) => None,
-        RelayEnd::Tls(tls) => Some(tls.about().alpn.as_deref()),
-    }
-}
-
-/// Ends a connection with a reset.
-pub(super) fn abort(end: &RelayEnd) {
-    match end {
-        RelayEnd::Tcp(tcp) => tcp.abort(),
-        RelayEnd::Tls(tls) => tls.abort(),
-    }
-}
-
-/// Whether a client's connection has failed.
-pub(super) fn has_failed(client: &RelayEnd) -> bool {
-    match client {
-        RelayEnd::Tcp(tcp) => tcp.error().is_some(),
-        RelayEnd::Tls(tls) => tls.error().is_some(),
+        MaybeTlsStream::Tcp(_) => None,
+        MaybeTlsStream::Tls(tls) => Some(tls.about().alpn.as_deref()),
     }
 }
 

@@ -286,7 +286,7 @@ impl Link {
         }
         after.wakes = p.waiters.take(Want::Read);
         self.leave_places(after);
-        if matches!(end, SpliceEnd::Source(_) | SpliceEnd::SourceTls(_)) {
+        if matches!(end, SpliceEnd::Source(_)) {
             after.abort_to = self.options.pass_end;
         }
         after.again = false;

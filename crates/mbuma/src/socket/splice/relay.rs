@@ -15,16 +15,7 @@ use kern::prim::AtomicU64;
 use super::link::Link;
 use super::{Splice, SpliceEnd, SpliceEndpoint, SpliceError, SpliceOptions, SpliceOutcome};
 use crate::park::{Wait, retry};
-use crate::socket::{TcpStream, TlsStream};
-
-/// A connection of a relay that may have TLS.
-#[derive(Debug)]
-pub enum RelayEnd {
-    /// Its bytes are moved unchanged.
-    Tcp(TcpStream),
-    /// The relay opens and seals its records.
-    Tls(TlsStream),
-}
+use crate::socket::TcpStream;
 
 /// Two connections, each of which sends the data that the other receives: the link between the two sides of a proxy.
 /// The relay passes ends and resets on. Dropping it closes both connections.
@@ -36,8 +27,9 @@ pub struct StreamRelay<A, B = A> {
     ends: (A, B),
 }
 
-/// Relays between two connections, inside of the stack. Each is a [`TcpStream`], a [`TlsStream`], a
-/// [`UnixStream`](crate::UnixStream) or a [`RelayEnd`].
+/// Relays between two connections, inside of the stack. Each is a [`TcpStream`], a
+/// [`TlsStream`](crate::socket::TlsStream), a
+/// [`UnixStream`](crate::UnixStream) or a [`MaybeTlsStream`](crate::socket::MaybeTlsStream).
 ///
 /// If no byte moves in either direction for `idle`, the relay ends, at the latest after twice that time: one direction
 /// by [`SpliceEnd::Idle`], and the other by [`SpliceEnd::Stopped`] unless it has ended before. In the same way it ends
@@ -83,29 +75,6 @@ impl TcpStream {
         idle: Option<Duration>,
     ) -> Result<StreamRelay<Self>, SpliceError> {
         relay(self, other, idle)
-    }
-}
-
-impl RelayEnd {
-    /// Relays between this connection and `other`: see [`relay`].
-    ///
-    /// # Errors
-    /// See [`SpliceError`]; both connections are closed.
-    pub fn relay(
-        self,
-        other: Self,
-        idle: Option<Duration>,
-    ) -> Result<StreamRelay<Self>, SpliceError> {
-        relay(self, other, idle)
-    }
-}
-
-impl<'a> From<&'a RelayEnd> for SpliceEndpoint<'a> {
-    fn from(end: &'a RelayEnd) -> Self {
-        match end {
-            RelayEnd::Tcp(tcp) => tcp.into(),
-            RelayEnd::Tls(tls) => tls.into(),
-        }
     }
 }
 

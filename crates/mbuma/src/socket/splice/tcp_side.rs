@@ -59,7 +59,7 @@ impl TcpSide {
                     no_bufs = true;
                     break;
                 }
-                Err(e) => end = Some(SpliceEnd::of_source(e)),
+                Err(e) => end = Some(SpliceEnd::Source(e)),
             }
         }
         let after = tls_stream::after_read(t);
@@ -82,7 +82,7 @@ impl TcpSide {
     /// No data is there; none will come if no thread drives the stack any more.
     fn nothing(&self) -> Taken {
         match self.stack.is_abandoned() {
-            true => Taken::End(SpliceEnd::Source(SocketError::NotDriven)),
+            true => Taken::End(SpliceEnd::Source(SocketError::NotDriven.into())),
             false => Taken::Nothing,
         }
     }
@@ -181,7 +181,7 @@ impl SpliceSide for TcpSide {
             Ok(data) => data,
             Err(SocketError::WouldBlock) => return self.nothing(),
             Err(SocketError::NoBufs) => return Taken::NoBufs,
-            Err(e) => return Taken::End(SpliceEnd::Source(e)),
+            Err(e) => return Taken::End(SpliceEnd::Source(e.into())),
         };
         news.schedule = t.should_reopen();
         let more = !t.recv.buf.is_empty() || !t.conn.state.receives_data();
@@ -189,11 +189,11 @@ impl SpliceSide for TcpSide {
     }
 
     fn room(&self) -> Result<SinkRoom, SpliceEnd> {
-        self.find_room().map_err(SpliceEnd::of_sink)
+        self.find_room().map_err(SpliceEnd::Sink)
     }
 
     fn give(&self, data: Chain, news: &mut SpliceNews) -> Result<(), SpliceEnd> {
-        self.append(data).map_err(SpliceEnd::of_sink)?;
+        self.append(data).map_err(SpliceEnd::Sink)?;
         news.schedule = true;
         Ok(())
     }

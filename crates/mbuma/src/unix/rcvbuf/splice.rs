@@ -114,7 +114,7 @@ impl RcvbufState {
     /// The result of an empty buffer for the reading splice. The program will read a reset itself.
     fn spliced_end(&self) -> Taken {
         match self.reset {
-            true => Taken::End(SpliceEnd::Source(SocketError::Reset)),
+            true => Taken::End(SpliceEnd::Source(SocketError::Reset.into())),
             false if self.has_ended() => Taken::End(SpliceEnd::Eof),
             false => Taken::Nothing,
         }
@@ -129,8 +129,9 @@ impl SpliceNews {
 }
 
 fn end_of_sink(refusal: SendRefusal) -> SpliceEnd {
-    SpliceEnd::Sink(match refusal {
+    let error = match refusal {
         SendRefusal::Gone => SocketError::Reset,
         SendRefusal::Full | SendRefusal::Shut | SendRefusal::Stranger => SocketError::Closed,
-    })
+    };
+    SpliceEnd::Sink(error.into())
 }

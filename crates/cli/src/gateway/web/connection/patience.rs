@@ -46,7 +46,7 @@ impl WebConnection {
     /// Patience has ended.
     fn expire(&mut self, shared: &mut Shared) -> Result<WebNext, TlsError> {
         match self.phase {
-            WebPhase::Idle if self.stream.send_queue() == 0 => Ok(WebNext::Close),
+            WebPhase::Idle if self.unsent() == 0 => Ok(WebNext::Close),
             WebPhase::Head => {
                 self.log.begin_without_head();
                 self.conversation.close();
@@ -64,7 +64,7 @@ impl WebConnection {
                 self.deadline.rearm(shared, STALL_MAX);
                 Ok(WebNext::Wait)
             }
-            WebPhase::Ends if self.stream.send_queue() == 0 => Ok(WebNext::Close),
+            WebPhase::Ends if self.unsent() == 0 => Ok(WebNext::Close),
             // Without an owner the connection would keep the bytes for as long as the client's TCP answers.
             WebPhase::Idle | WebPhase::Sends | WebPhase::Ends => {
                 self.end_log();
@@ -80,7 +80,7 @@ impl WebConnection {
 
     pub(super) fn taken_now(&self) -> (u64, usize) {
         let sent = self.sending.as_ref().map_or(0, Sending::sent);
-        (sent, self.stream.send_queue())
+        (sent, self.unsent())
     }
 
     /// Sets the deadline again if the client has taken bytes.

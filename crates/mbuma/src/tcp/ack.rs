@@ -20,7 +20,7 @@ use super::send_clocks::SendLimit;
 use super::steps::{Step, challenge};
 use super::timers::fields::TcpTimer;
 use super::timestamps::is_older;
-use super::{pace, path_mtu, time_wait, timers, urgent};
+use super::{handshake, pace, path_mtu, time_wait, timers, urgent};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::faults::{StackFault, planted};
@@ -36,7 +36,7 @@ pub(crate) fn check(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &
         hand_over(batch, pcb, t)?;
     }
     if completes {
-        established(batch, t);
+        handshake::established(batch, t);
     }
     let duplicate = is_duplicate(batch, t, seg);
     let echo = seg.ack == t.send.una && t.conn.ecn.may_tell(seg.flags);
@@ -104,27 +104,6 @@ pub(super) fn hand_over(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) ->
     t.conn.accept = None;
     t.timers.stop(TcpTimer::Accept);
     Continue(())
-}
-
-/// The handshake is complete, and the user is woken.
-#[cold]
-pub(crate) fn established(batch: &mut Batch<'_>, t: &mut Tcb) {
-    t.conn.state = if t.send.fin_queued {
-        State::FinWait1
-    } else {
-        State::Established
-    };
-    t.conn.predecessor = None;
-    t.recv.policy.data_at = batch.now;
-    if t.send.retransmits > 0 {
-        t.send.handshake_repeated();
-    }
-    batch.stack.tcp.counters.established.inc();
-    timers::restart_keepalive(batch, t);
-    if let (Some(delay), true) = (t.conn.accept_delay(), t.conn.accept.is_some()) {
-        t.timers.set(TcpTimer::Accept, batch.now + delay);
-    }
-    t.notify();
 }
 
 /// The SYN is acknowledged, by a SYN-ACK.

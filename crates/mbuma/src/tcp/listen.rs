@@ -2,23 +2,18 @@
 
 use std::sync::Arc;
 
-use kern::Time;
 use wire::{SeqNum, TcpFlags};
 
 use super::accept::{AcceptQueue, CrowdedOut, Pushed};
-use super::cc::Window;
 use super::cookies;
-use super::ecn::AccEcnChoices;
 use super::input::Verdict;
-use super::options;
 use super::pcb::{Inpcb, MSS_DEFAULT, State, Tcb};
 use super::segment::Segment;
 use super::table::NotAdded;
 use super::user_options::TcpSocketOptions;
 use super::visit;
-use super::{path_mtu, time_wait};
+use super::{handshake, path_mtu, time_wait};
 use crate::batch::Batch;
-use crate::config::TcpConfig;
 use crate::drops::DropReason;
 use crate::inet::Ends;
 use crate::ip::{self, DestScope};
@@ -146,7 +141,7 @@ pub(super) fn half_open(
         mss = asked.segment_len(mss);
         t.begin_with(&tcp.config, &asked);
     }
-    take_syn(&mut t, syn, mss, &tcp.config, batch.now);
+    handshake::take_syn(&mut t, syn, mss, &tcp.config, batch.now);
     path_mtu::begin(batch, &mut t, &syn.ends);
     t
 }
@@ -204,23 +199,4 @@ fn evict(batch: &mut Batch<'_>, oldest: &CrowdedOut) {
         time_wait::end_half_open(&mut t, None);
         visit::end_later(batch, &pcb, t);
     }
-}
-
-/// The content of the peer's SYN: sequence, window, options (RFC 9293 3.10.7.2, RFC 7323 2.2).
-pub(crate) fn take_syn(t: &mut Tcb, seg: &Segment, mss: u32, config: &TcpConfig, now: Time) {
-    t.recv.irs = seg.seq;
-    t.recv.nxt = seg.seq + 1;
-    t.recv.adv = t.recv.nxt;
-    t.recv.last_ack_sent = t.recv.nxt;
-    t.recv.mss = mss;
-    t.conn
-        .ecn
-        .begin(seg.flags, seg.mark, AccEcnChoices::of(config));
-    options::agree(t, &seg.options, now);
-    t.send.window = Window::new(t.send.mss, config.initial_window);
-    // The window in a SYN is never scaled.
-    t.send.wnd = u32::from(seg.window);
-    t.send.wnd_max = t.send.wnd;
-    t.send.wl1 = seg.seq;
-    t.send.wl2 = t.send.una;
 }

@@ -4,6 +4,7 @@
 //!   inward                                       outward
 //!   input   parse, find the connection           output   what to send next, one rule a step
 //!     listen    SYN for a listener                 segment   headers before shared clusters
+//!     handshake the SYNs of both ends
 //!     steps     RFC 9293 3.10.7.4, in order      timers   what time makes happen; wheels: when
 //!       ack       what was acknowledged          time_wait, orphans   without a program
 //!       text      data, in order or not
@@ -49,6 +50,7 @@ mod challenge_acks;
 mod cookies;
 pub(crate) mod due;
 mod ecn;
+mod handshake;
 pub(crate) mod histograms;
 pub(crate) mod info;
 pub(crate) mod input;

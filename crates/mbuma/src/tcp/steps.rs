@@ -1,4 +1,4 @@
-//! A segment for a connection: the steps of RFC 9293 3.10.7.3 and 3.10.7.4, in their order.
+//! A segment for a connection: the steps of RFC 9293 3.10.7.4, in their order. Those of 3.10.7.3 are in `handshake.rs`.
 //!
 //! Each step returns whether the next one follows. No step sends: they leave marks in the [`Tcb`], and if there are
 //! any, the connection gets one turn to send at the end of the batch.
@@ -13,9 +13,7 @@ use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
 use super::reset::EndReset;
 use super::segment::Segment;
-use super::timers::fields::TcpTimer;
-use super::{ack, options, path_mtu, reset, text, time_wait, urgent};
-use super::{listen, visit};
+use super::{ack, handshake, reset, text, time_wait, urgent, visit};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::error::SocketError;
@@ -32,8 +30,8 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) ->
     let step = match t.conn.state {
         State::Closed => Break(Verdict::Reset(DropReason::TcpNoConnection)),
         // The owner has not decided yet; the peer repeats its SYN, or gives up.
-        State::SynHeld => syn_held(batch, &mut t, seg),
-        State::SynSent => syn_sent(batch, &mut t, seg),
+        State::SynHeld => handshake::syn_held(batch, &mut t, seg),
+        State::SynSent => handshake::syn_sent(batch, &mut t, seg),
         _ if predicted::is(batch, &t, seg) => predicted::take(batch, &mut t, seg),
         _ => synchronized(batch, pcb, &mut t, seg),
     };
@@ -65,73 +63,6 @@ fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut 
     }
     step?;
     text::process_fin(batch, t) // Eighth
-}
-
-/// While the owner decides, only a reset matters: the peer has given up. A SYN that came again counts for ECN.
-#[cold]
-fn syn_held(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
-    if seg.has(TcpFlags::RST) && seg.seq == t.recv.nxt {
-        // Reports to the owner that the peer has given up.
-        t.close(Some(SocketError::Reset));
-        return Continue(());
-    }
-    if seg.flags & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN && seg.seq == t.recv.irs {
-        check_offer(batch, t, seg)?;
-    }
-    Break(Verdict::Drop(DropReason::TcpBadListenSegment))
-}
-
-/// The answer to our SYN (RFC 9293 3.10.7.3).
-#[cold]
-fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
-    let acked = seg.has(TcpFlags::ACK);
-    if acked && !(seg.ack.after(t.send.iss) && seg.ack.at_or_before(t.send.nxt)) {
-        return Break(Verdict::Reset(DropReason::TcpBadAck));
-    }
-    if seg.has(TcpFlags::RST) {
-        if acked {
-            batch.stack.tcp.counters.refused.inc();
-            t.close(Some(SocketError::Refused));
-            t.notify();
-            return Continue(());
-        }
-        return Break(Verdict::Drop(DropReason::TcpBadReset));
-    }
-    if !seg.has(TcpFlags::SYN) {
-        return Break(Verdict::Drop(DropReason::TcpBadSyn));
-    }
-    if !acked && options::is_syn_bare(&batch.stack.tcp.config, t) {
-        // The peer may have seen this SYN or an earlier one; a SYN without ACK does not show which.
-        options::offer_none(t);
-    }
-    let (mss, window) = (t.recv.mss, t.rcv_wnd());
-    listen::take_syn(t, seg, mss, &batch.stack.tcp.config, batch.now);
-    path_mtu::begin(batch, t, &seg.ends);
-    t.due |= Due::ACK;
-    if acked {
-        if t.conn.ecn.accurate().is_some() {
-            t.due |= Due::ACK_FIRST;
-        }
-        if t.conn.ecn.has_failed_offer() {
-            let host = seg.ends.peer().ip();
-            batch.stack.tcp.failed_offers.note(host, batch.now);
-        }
-        ack::syn_acked(batch, t, seg);
-        t.timers.stop(TcpTimer::Rexmit);
-        ack::established(batch, t);
-    }
-    seg.seq = t.recv.nxt;
-    seg.flags -= TcpFlags::SYN;
-    cut_beyond(t, seg, window as usize);
-    if !acked {
-        // A simultaneous open: our SYN is repeated, with an acknowledgement of the peer's SYN alone. Data and a FIN
-        // beside that wait until the connection is established.
-        t.conn.state = State::SynReceived;
-        t.send.sent.mark_all_lost();
-        return text::keep(batch, t, seg);
-    }
-    text::process(batch, t, seg)?;
-    text::process_fin(batch, t) // The eighth of 3.10.7.4
 }
 
 /// Before the first step (RFC 7323 5.3, R1): a segment that is older than a received one may belong to an earlier cycle
@@ -189,7 +120,7 @@ fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step
 
 /// Cuts off data beyond the announced window (for example of a probe of a closed window). A FIN alone always fits,
 /// because it needs no memory.
-fn cut_beyond(t: &mut Tcb, seg: &mut Segment, room: usize) {
+pub(super) fn cut_beyond(t: &mut Tcb, seg: &mut Segment, room: usize) {
     if seg.data.len() > room {
         t.due |= Due::ACK;
         seg.flags -= TcpFlags::FIN;
@@ -269,7 +200,7 @@ fn check_reset(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
 
 /// Ends a connection that the peer or we have reset.
 #[cold]
-fn end_by_reset(t: &mut Tcb) {
+pub(super) fn end_by_reset(t: &mut Tcb) {
     match t.conn.state {
         State::SynReceived => time_wait::end_half_open(t, Some(SocketError::Refused)),
         _ => t.close(Some(SocketError::Reset)),
@@ -292,7 +223,7 @@ fn check_syn(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
             cut_beyond(t, seg, room);
             return Continue(());
         }
-        check_offer(batch, t, seg)?;
+        handshake::check_offer(batch, t, seg)?;
         t.send.sent.mark_all_lost();
         return Break(Verdict::Delivered);
     }
@@ -306,22 +237,6 @@ fn check_syn(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
         return Break(Verdict::Drop(DropReason::TcpBadSyn));
     }
     challenge(batch, t);
-    Break(Verdict::Drop(DropReason::TcpBadSyn))
-}
-
-/// The SYN of the peer, once more. If it offers another form of ECN than before, a reset ends the connection. The peer
-/// accepts it before and after our SYN-ACK: its sequence number and its acknowledgement are both exact.
-#[cold]
-fn check_offer(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
-    if t.conn.ecn.on_syn_again(seg.flags, seg.mark) {
-        return Continue(());
-    }
-    let reset = EndReset {
-        seq: t.send.iss + 1,
-        ..EndReset::of(t, batch.now)
-    };
-    reset::send(batch, seg.ends, reset);
-    end_by_reset(t);
     Break(Verdict::Drop(DropReason::TcpBadSyn))
 }
 

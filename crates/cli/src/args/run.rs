@@ -59,7 +59,8 @@ pub(crate) struct RunArgs {
     /// The first one begins the network, with its options, and the last one ends it. Options of later
     /// guests about the network itself must be the same, or absent. A guest reaches the servers of the
     /// others, but can't take their addresses. It may have 64 beside its own, of which one that it has not
-    /// used for a minute gives way to a new one.
+    /// used for a minute gives way to a new one. A question for a name over TLS (port 853) goes to the name
+    /// server of the host, which does not know the guests.
     #[arg(long, value_name = "NAME", value_parser = network::network_name,
           conflicts_with_all = ["workers", "stats", "api_socket", "ipv6_only", "address", "gateway"])]
     pub(crate) network: Option<String>,

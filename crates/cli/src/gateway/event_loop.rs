@@ -297,6 +297,12 @@ impl LocalTasks for Worker {
         match token.kind() {
             Some(SourceKind::Lifecycle) => self.lifecycle_ready = true,
             Some(SourceKind::Connection) => self.connections.note(token, readiness),
+            Some(SourceKind::NameConnection) => {
+                let services = self.services.as_mut();
+                if let Some(names) = services.and_then(|all| all.name_connections.as_mut()) {
+                    names.note(token, readiness);
+                }
+            }
             Some(kind) => {
                 let gauges = self.gauges();
                 if let Some(services) = &mut self.services {

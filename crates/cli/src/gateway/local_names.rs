@@ -1,4 +1,6 @@
-//! Names of a network's guests: questions about them are answered here, and no resolver hears of them.
+//! Names of a network's guests: questions about them over UDP and [TCP](super::name_connections) are answered here, and
+//! no resolver hears of them. Questions that can't be read go to a resolver, which knows no guest: those over TLS or
+//! QUIC (port 853), and those of unusual length or form.
 //!
 //! | question | answer |
 //! |---|---|
@@ -81,8 +83,9 @@ impl LocalNames {
         is_ours.then(|| self.answer_to(&question.to_vec()))?
     }
 
-    fn answer_to(&self, question: &[u8]) -> Option<Vec<u8>> {
-        if !is_plain(question) {
+    /// The same for a question that was sent to the address for names.
+    pub(super) fn answer_to(&self, question: &[u8]) -> Option<Vec<u8>> {
+        if question.len() > QUESTION_MAX || !is_plain(question) {
             return None;
         }
         let packet = Packet::parse(question).ok()?;

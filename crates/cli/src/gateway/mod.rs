@@ -49,6 +49,7 @@ mod host_servers;
 mod local_names;
 mod loopback;
 mod metrics;
+mod name_connections;
 mod network_guests;
 mod network_link;
 mod notice;

@@ -23,6 +23,7 @@ use super::control::Control;
 use super::echo::Pings;
 use super::figures::{Figures, Gauges, Share};
 use super::local_names::LocalNames;
+use super::name_connections::NameConnections;
 use super::network_guests::NetworkGuests;
 use super::network_link::NetworkLink;
 use super::publish::{GuestServer, Listener, ListenerTarget};
@@ -34,6 +35,7 @@ use super::tcp_trace::TcpTrace;
 use super::udp::{GuestFlows, InletTarget};
 use super::web::SharedFixed;
 use crate::args::Proto;
+use crate::errors::Error;
 use crate::lifecycle::ServiceChange;
 use crate::ports::{OutwardPort, PortChange, PortSpec, PublishedId, PublishedPort};
 
@@ -57,6 +59,8 @@ pub(super) struct Services {
     pub(super) pings: Pings,
     /// Where there are several guests.
     pub(super) network: Option<NetworkGuests>,
+    /// There too: the guests' questions over TCP.
+    pub(super) name_connections: Option<NameConnections>,
     /// For guests that configure themselves.
     pub(super) config: ConfigServers,
     /// By the index in their tokens; `None` for a port that is no longer published.
@@ -103,6 +107,8 @@ impl Services {
             | SourceKind::Dhcp6
             | SourceKind::RouterAdverts
             | SourceKind::TcpTrace
+            | SourceKind::NameListener
+            | SourceKind::NameConnection
             | SourceKind::Guest
             | SourceKind::Ping => {}
         }
@@ -123,6 +129,11 @@ impl Services {
             SourceKind::Listener => self.wake_listener(token),
             SourceKind::TcpTrace => self.look(shared),
             SourceKind::RouterAdverts => self.config.timer(shared),
+            SourceKind::NameConnection => {
+                if let Some(names) = &mut self.name_connections {
+                    names.timer(shared, token);
+                }
+            }
             // It needs the list of connections.
             SourceKind::Guest => shared.wake_for(token).wake(),
             SourceKind::Control => self.control.wake(),
@@ -134,7 +145,8 @@ impl Services {
             | SourceKind::Echoes
             | SourceKind::Dhcp4
             | SourceKind::Dhcp6
-            | SourceKind::PingSocket => {}
+            | SourceKind::PingSocket
+            | SourceKind::NameListener => {}
         }
     }
 
@@ -159,6 +171,16 @@ impl Services {
             }
             SourceKind::Control => self.control.accept(shared),
             SourceKind::TcpTrace => self.look(shared),
+            SourceKind::NameListener => {
+                if let Some(names) = &mut self.name_connections {
+                    names.accept(shared);
+                }
+            }
+            SourceKind::NameConnection => {
+                if let (Some(all), Some(names)) = (&mut self.name_connections, &self.flows.names) {
+                    all.turn(shared, names, token);
+                }
+            }
             SourceKind::Guest => {
                 if let Some(network) = &mut self.network
                     && let Some(addrs) = network.addrs(token)
@@ -166,6 +188,9 @@ impl Services {
                 {
                     connections.end_guest(&addrs);
                     self.flows.end_guest(shared, &addrs);
+                    if let Some(names) = &mut self.name_connections {
+                        names.end_guest(shared, &addrs);
+                    }
                 }
             }
             of_the_loop!() => {}
@@ -208,10 +233,22 @@ impl Services {
     }
 
     /// The guests are those of a network.
-    pub(super) fn make_network(&mut self, link: Arc<NetworkLink>) {
+    ///
+    /// # Errors
+    /// The port for questions is in use.
+    pub(super) fn make_network(
+        &mut self,
+        shared: &Shared,
+        link: Arc<NetworkLink>,
+    ) -> Result<(), Error> {
+        let fixed = self.fixed.get();
+        if fixed.answers_names {
+            self.name_connections = Some(NameConnections::listen(shared, &fixed.guest)?);
+        }
         self.flows.share_by_guest();
-        self.flows.names = Some(LocalNames::new(&self.fixed.get().guest));
+        self.flows.names = Some(LocalNames::new(&fixed.guest));
         self.network = Some(NetworkGuests::new(link));
+        Ok(())
     }
 
     /// Publishes a port.
@@ -335,5 +372,8 @@ impl Services {
         self.pings.close();
         self.control.close();
         self.config.close();
+        if let Some(names) = &mut self.name_connections {
+            names.close();
+        }
     }
 }

@@ -116,7 +116,7 @@ pub(super) fn start(
     let mut services = services(&all[0], index, fixed, sockets, opts)?;
     if let Some(link) = network {
         link.protect(&services.fixed.get().guest, opts.stack_mac());
-        services.make_network(link);
+        services.make_network(&all[0], link)?;
     }
     workers(all, index, services, site.transpose()?, opts, pool, &clock)
 }
@@ -220,6 +220,7 @@ fn services(
     let mut services = Services {
         config: ConfigServers::open(shared, index, &fixed.get(), opts)?,
         network: None,
+        name_connections: None,
         flows: GuestFlows::new(shared, datagrams),
         pings: Pings::new(shared, echoes, opts.network),
         control: Control::new(shared, sockets.control),

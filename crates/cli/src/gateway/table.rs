@@ -71,6 +71,10 @@ source_kinds! {
     RouterAdverts,
     /// The trace of TCP connections.
     TcpTrace,
+    /// The listener for questions over TCP.
+    NameListener,
+    /// A connection to it.
+    NameConnection,
     /// A guest of a network that is leaving.
     Guest,
 }

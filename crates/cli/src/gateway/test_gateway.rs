@@ -94,7 +94,8 @@ impl TestGuest {
     }
 }
 
-/// A stack with buffers of its own limits at 192.0.2.2, and the stack of its clients at 192.0.2.1, in virtual time.
+/// A stack with buffers of its own limits at 192.0.2.2 and 192.0.2.8, and the stack of its clients at 192.0.2.1 and
+/// 192.0.2.7, in virtual time.
 pub(crate) fn joined(
     clock: &Arc<VirtualClock>,
     pool: PoolConfig,
@@ -108,6 +109,7 @@ pub(crate) fn joined(
     let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
     for (end, stack, host) in [(&mut a, &stacks[0], 2), (&mut b, &stacks[1], 1)] {
         let config = IfConfig::new("epair0").with_addr([192, 0, 2, host], 24);
+        let config = config.with_addr([192, 0, 2, host + 6], 24);
         let attached = end.attach(stack, config, Input::Direct);
         attached.expect("an MTU that is large enough");
     }

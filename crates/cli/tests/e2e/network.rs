@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::common::nameserver::{ANSWER, NameServer};
 use crate::common::needs::{guests, programs, root};
 use crate::common::server::{TcpServer, closed_port};
 use crate::common::{
@@ -102,7 +103,7 @@ fn guests_find_each_other_and_the_host() {
     // one of another network finds it; or when anything stays behind the last guest.
     needs!(
         guests(),
-        programs(&["python3", "curl", "ping", "nc", "getent"])
+        programs(&["python3", "curl", "ping", "nc", "getent", "dig"])
     );
     let (blue, red) = (name("blue"), name("red"));
     let server = greeter();
@@ -119,6 +120,8 @@ fn guests_find_each_other_and_the_host() {
          ping -6 -c 1 -W 20 fe80::100%tap0 > /dev/null && echo on the link
          curl -6 -sS http://web/
          getent hosts fd00::100 | tr -s ' '
+         dig +tcp +short +tries=1 @10.0.2.3 web
+         dig +tcp +short +tries=1 @fd00::3 web AAAA
          hostname
          nc -w 20 10.0.2.2 {} < /dev/null",
         server.port()
@@ -135,6 +138,8 @@ fn guests_find_each_other_and_the_host() {
             "on the link",
             "page",
             "fd00::100 web",
+            "10.0.2.100",
+            "fd00::100",
             "db",
             "hello"
         ]
@@ -152,6 +157,43 @@ fn guests_find_each_other_and_the_host() {
     wait_for_end(&blue, blue_pid);
     wait_for_end(&red, red_pid);
     assert_eq!((files(&blue), files(&red)), (vec![], vec![]));
+}
+
+#[test]
+fn a_resolver_hears_no_guests_name_over_tcp() {
+    // Breaks when questions about guests go to a resolver of the host because they come over TCP, others do not, or
+    // clients that connect and say nothing keep a guest from asking.
+    needs!(guests(), root(), programs(&["python3", "dig"]));
+    on_test_host!();
+    let resolver = NameServer::start("127.0.0.1");
+    let network = name("names");
+    let options = ["--hostname", "db", "--dns", "127.0.0.1"];
+    let db = resident(&network, &options, "");
+    let dig = "dig +tcp +short +tries=1 +time=20";
+    let script =
+        format!("{dig} @10.0.2.3 db; {dig} @10.0.2.3 -x 10.0.2.100; {dig} @10.0.2.3 db MX");
+    assert_eq!(visit(&network, &[], &script), "10.0.2.100\ndb.\n");
+    assert_eq!(resolver.connections(), 0);
+    let script = format!("{dig} @fd00::3 host.example; {dig} @10.0.2.3 many.example | wc -l");
+    assert_eq!(visit(&network, &[], &script), format!("{ANSWER}\n100\n"));
+    assert_eq!(resolver.connections(), 2);
+    let silent = "
+import socket, sys
+all = [socket.create_connection(('10.0.2.3', 53)) for _ in range(900)]
+all[-1].sendall(bytes([0, 40, 1]))
+print('up', flush=True)
+sys.stdin.readline()";
+    let scratch = Scratch::new();
+    let silent = scratch.write("silent.py", silent.as_bytes());
+    let flood = resident(&network, &[], &format!("python3 -I {silent} &\nsleep 3"));
+    let script = format!("{dig} @10.0.2.3 db; {dig} @10.0.2.3 host.example");
+    assert_eq!(
+        visit(&network, &[], &script),
+        format!("10.0.2.100\n{ANSWER}\n")
+    );
+    for running in [flood, db] {
+        assert_eq!(running.finish().code, Some(0));
+    }
 }
 
 #[test]

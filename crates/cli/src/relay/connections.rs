@@ -25,7 +25,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::task::{Wake, Waker};
@@ -141,9 +141,16 @@ impl RelayedConnections {
     }
 
     /// Begins and ends connections until the other process says stop, or ends. Then those that are left are reset:
-    /// both sides must know that bytes are missing.
-    pub(super) fn run(&mut self, monitor: &Channel) -> Result<(), Error> {
-        let ended = self.serve(monitor);
+    /// both sides must know that bytes are missing. `taps` are the interfaces, by name.
+    ///
+    /// # Errors
+    /// An interface was deleted.
+    pub(super) fn run(
+        &mut self,
+        monitor: &Channel,
+        taps: &[(String, OwnedFd)],
+    ) -> Result<(), Error> {
+        let ended = self.serve(monitor, taps);
         self.abort_all();
         ended
     }
@@ -154,7 +161,7 @@ impl RelayedConnections {
             .for_each(|(_, relayed)| relayed.state.abort());
     }
 
-    fn serve(&mut self, monitor: &Channel) -> Result<(), Error> {
+    fn serve(&mut self, monitor: &Channel, taps: &[(String, OwnedFd)]) -> Result<(), Error> {
         let listens = Nudge::new(LISTENER, &self.news.0);
         for listener in &self.listeners {
             listener.set_waker(Some(Waker::from(Arc::clone(&listens))));
@@ -189,6 +196,7 @@ impl RelayedConnections {
                 if stops(monitor).map_err(Error::io("hearing the monitor"))? {
                     return Ok(());
                 }
+                taps.iter().try_for_each(check)?;
             }
         }
     }
@@ -464,6 +472,21 @@ impl RelayedConnections {
             // There is room for a waiting client.
             None => self.accept(),
         }
+    }
+}
+
+/// # Errors
+/// The interface was deleted.
+fn check((name, tap): &(String, OwnedFd)) -> Result<(), Error> {
+    match fd::has_failed(tap) {
+        Ok(true) => {
+            let gone = io::Error::other("it was deleted");
+            Err(Error::io(&format!("relaying by the interface {name}"))(
+                gone,
+            ))
+        }
+        // It is looked at again soon.
+        Ok(false) | Err(_) => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,9 +85,9 @@ fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Resul
     };
     let runtime = Runtime::with_config(runtime).map_err(Error::io("starting the workers"))?;
     let stack = stack(&runtime, pool)?;
-    for (number, made) in made.into_iter().enumerate() {
-        attach(&runtime, &stack, number, made)?;
-    }
+    let made = made.into_iter().enumerate();
+    let taps = made.map(|(number, made)| attach(&runtime, &stack, number, made));
+    let taps = taps.collect::<Result<Vec<_>, _>>()?;
     let at = args.listen.addrs().into_iter();
     let listeners = at.map(|at| stack.tcp_listen(at, BACKLOG));
     let listeners = listeners.collect::<Result<_, _>>();
@@ -103,7 +103,7 @@ fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Resul
     );
     let said = monitor.send(&ChannelMessage::Up, None);
     said.map_err(Error::io("telling the monitor that clients may connect"))?;
-    connections.run(monitor)?;
+    connections.run(monitor, &taps)?;
     drop(connections);
     runtime.shutdown();
     Ok(())
@@ -139,13 +139,14 @@ fn stack(runtime: &Runtime, pool: PoolConfig) -> Result<Stack, Error> {
     Stack::new(config).map_err(|e| failed("making the network stack", e))
 }
 
-/// Gives the stack an interface, and the route to the networks behind it.
+/// Gives the stack an interface, and the route to the networks behind it. Returns the interface's name, and a
+/// descriptor that fails when it is deleted.
 fn attach(
     runtime: &Runtime,
     stack: &Stack,
     number: usize,
     made: MadeInterface,
-) -> Result<(), Error> {
+) -> Result<(String, OwnedFd), Error> {
     let MadeInterface { wanted, guest } = made;
     let options = TapOptions {
         mtu: guest.mtu,
@@ -167,6 +168,8 @@ fn attach(
     let GuestLink::Taps(taps) = guest.link else {
         unreachable!("a relay's interfaces are TAPs");
     };
+    let watched = taps[0].try_clone();
+    let watched = watched.map_err(Error::io("watching an interface"))?;
     let added = runtime.add_tap(stack, taps, options, config);
     let index = added.map_err(Error::io("attaching an interface"))?;
     let NextHops { v4, v6 } = wanted.at.next_hops;
@@ -174,7 +177,7 @@ fn attach(
     for gateway in v4.into_iter().chain(v6.map(IpAddr::from)) {
         server_link::add_default_route(stack, index, gateway)?;
     }
-    Ok(())
+    Ok((guest.ends.ifname, watched))
 }
 
 /// An error of the stack, which gives no error number.

@@ -134,6 +134,13 @@ pub(crate) fn is_ready(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(poll(&[fd], Some(Duration::ZERO))?.contains(&true))
 }
 
+/// Whether `fd` is hung up or in error right now, as a TAP is whose interface was deleted.
+pub(crate) fn has_failed(fd: &impl AsFd) -> io::Result<bool> {
+    let mut set = [PollFd::new(fd, PollFlags::empty())];
+    event::poll(&mut set, Some(&Timespec::default()))?;
+    Ok(!set[0].revents().is_empty())
+}
+
 /// Whether a write of up to PIPE_BUF bytes (4 KiB) to `fd` does not wait (pipe(7)).
 pub(crate) fn may_write(fd: &impl AsFd) -> bool {
     let mut set = [PollFd::new(fd, PollFlags::OUT)];

@@ -350,6 +350,12 @@ fn it_ends_with_its_namespace_and_takes_no_mistakes() {
     assert_eq!(server.finish().out, "back\n");
     ip("netns del blue");
     assert_eq!(running.finish().code, Some(0));
+    // Breaks when a relay whose interface was deleted serves none, without a word.
+    let running = relaying(&["tap=r7,address=10.0.3.2/24,port=80", "to=10.0.3.1:7"]);
+    ip("link del r7");
+    let ended = running.finish();
+    assert_eq!(ended.code, Some(125), "{ended:#?}");
+    assert!(ended.err.contains("r7"), "{ended:#?}");
     for [listen, to] in [
         ["tap=r0,port=80", "to=10.0.3.1:7"],
         // Each client would be connected to the relay, for ever.

@@ -25,7 +25,7 @@ use std::time::Duration;
 use mbuma::runtime::{Interest, PollEvents, Poller};
 
 use super::addresses::{self, GUESTS_MAX};
-use super::message::{self, GuestView, NetworkMessage, NetworkView, VERSION};
+use super::message::{self, GuestView, MessageVersion, NetworkMessage, NetworkView};
 use super::place::{NetworkName, NetworkPlace};
 use super::shared_options;
 use crate::accept;
@@ -256,7 +256,7 @@ impl NetworkHost {
                 options,
                 version,
             } => {
-                let joined = match message::other_version(VERSION, &version) {
+                let joined = match message::other_version(&MessageVersion::own(), &version) {
                     Some(why) => Err(why),
                     None => self.join(number, pid, name, options),
                 };
@@ -334,7 +334,7 @@ impl NetworkHost {
             prefix6: network6.map(|v6| v6.prefix()),
             number: behind,
             mtu,
-            version: VERSION.to_owned(),
+            version: MessageVersion::own(),
         })
     }
 

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use super::host::{self, NetworkPlan};
-use super::message::{self, NetworkMessage, VERSION};
+use super::message::{self, MessageVersion, NetworkMessage};
 use super::place::NetworkPlace;
 use super::shared_options;
 use crate::addressing::{Addressing, Addressing6};
@@ -53,7 +53,7 @@ impl JoinedNetwork {
                 pid: std::process::id(),
                 name: guest.map(str::to_owned),
                 options: options.clone(),
-                version: VERSION.to_owned(),
+                version: MessageVersion::own(),
             };
             match ask(&channel, join, None) {
                 Ok(Some(NetworkMessage::Joined {
@@ -63,7 +63,7 @@ impl JoinedNetwork {
                     mtu,
                     version,
                 })) => {
-                    if let Some(why) = message::other_version(&version, VERSION) {
+                    if let Some(why) = message::other_version(&version, &MessageVersion::own()) {
                         return Err(Error::Usage(format!("network {name}: {why}")));
                     }
                     let network6 = prefix6.map(Addressing6::of);

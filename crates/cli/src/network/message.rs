@@ -19,16 +19,37 @@ use crate::addressing::Addressing;
 use crate::args::Publish;
 use crate::sys::tap::Offloads;
 
-/// The version of this process.
-pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The version of mbuma, and of its messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MessageVersion {
+    /// Of the release: for people.
+    #[serde(default, rename = "version")]
+    release: String,
+    /// The number to raise whenever a message, or its meaning, changes: builds between two releases have one name.
+    #[serde(default)]
+    protocol: u32,
+}
 
-/// Why guests of another version may not join; `None` if it is the same.
-pub(super) fn other_version(of_network: &str, of_guest: &str) -> Option<String> {
-    let name = |version: &str| match version {
+impl MessageVersion {
+    /// Of this process.
+    pub(super) fn own() -> MessageVersion {
+        MessageVersion {
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: 1,
+        }
+    }
+}
+
+/// Why guests of another version may not join; `None` if both understand each other.
+pub(super) fn other_version(
+    of_network: &MessageVersion,
+    of_guest: &MessageVersion,
+) -> Option<String> {
+    let name = |MessageVersion { release, protocol }: &MessageVersion| match &**release {
         "" => "an earlier version".to_owned(),
-        version => format!("version {version}"),
+        release => format!("version {release} (messages {protocol})"),
     };
-    (of_network != of_guest).then(|| {
+    (of_network.protocol != of_guest.protocol).then(|| {
         format!(
             "its process is of {}, and this mbuma of {}: end its guests first, or choose another name",
             name(of_network),
@@ -48,9 +69,9 @@ pub(crate) enum NetworkMessage {
         name: Option<String>,
         /// The options that all guests share, if any was given.
         options: Option<String>,
-        /// Of the guest's mbuma; empty before versions were told.
-        #[serde(default)]
-        version: String,
+        /// Of the guest's mbuma.
+        #[serde(flatten)]
+        version: MessageVersion,
     },
     /// It has one: the guest's of this network. That of IPv6, if there is one, has this prefix, and the guest's number.
     Joined {
@@ -59,8 +80,8 @@ pub(crate) enum NetworkMessage {
         number: u32,
         mtu: u16,
         /// Of the network's process.
-        #[serde(default)]
-        version: String,
+        #[serde(flatten)]
+        version: MessageVersion,
     },
     /// A port of the guest's; the host's socket comes along.
     Publish(Publish),
@@ -120,9 +141,67 @@ mod tests {
         else {
             panic!("{old}");
         };
-        let why = other_version(VERSION, &version).expect("it is another one");
-        assert!(why.contains(VERSION) && why.contains("earlier"), "{why}");
-        assert!(other_version("9.9.9", VERSION).is_some_and(|why| why.contains("9.9.9")));
-        assert_eq!(other_version(VERSION, VERSION), None);
+        let own = MessageVersion::own();
+        let why = other_version(&own, &version).expect("it is another one");
+        assert!(
+            why.contains(&own.release) && why.contains("earlier"),
+            "{why}"
+        );
+        let later = MessageVersion {
+            protocol: 2,
+            ..own.clone()
+        };
+        let why = other_version(&later, &own).expect("of one release, and of another build");
+        assert!(
+            why.contains("messages 2") && why.contains("messages 1"),
+            "{why}"
+        );
+        let renamed = MessageVersion {
+            release: "9.9.9".to_owned(),
+            ..own.clone()
+        };
+        assert_eq!(other_version(&renamed, &own), None);
+    }
+
+    #[test]
+    fn messages_have_a_number() {
+        // Breaks when a message changes and its number does not: then a guest joins a process that reads the message
+        // differently. Raise the number in `MessageVersion::own`, and change the texts here.
+        let own = || MessageVersion {
+            release: String::new(),
+            ..MessageVersion::own()
+        };
+        let texts = [
+            serde_json::to_string(&NetworkMessage::Join {
+                pid: 1,
+                name: None,
+                options: None,
+                version: own(),
+            }),
+            serde_json::to_string(&NetworkMessage::Joined {
+                network: Addressing::DEFAULT,
+                prefix6: None,
+                number: 2,
+                mtu: 1500,
+                version: own(),
+            }),
+            serde_json::to_string(&NetworkMessage::Attach {
+                offloads: Offloads::ALL,
+                ip6: true,
+            }),
+        ];
+        let texts = texts.map(|text| text.expect("it has no map with other keys"));
+        let expected = [
+            r#"{"Join":{"pid":1,"name":null,"options":null,"version":"","protocol":1}}"#,
+            concat!(
+                r#"{"Joined":{"network":{"addr":"10.0.2.100","prefix_len":24,"gateway":"10.0.2.2","dns":"10.0.2.3"},"#,
+                r#""prefix6":null,"number":2,"mtu":1500,"version":"","protocol":1}}"#
+            ),
+            concat!(
+                r#"{"Attach":{"offloads":{"vnet_hdr":true,"csum":true,"tso4":true,"tso6":true,"tso_ecn":true,"#,
+                r#""uso":true,"big_tcp":false,"jumbo_option":false},"ip6":true}}"#
+            ),
+        ];
+        assert_eq!(texts, expected);
     }
 }

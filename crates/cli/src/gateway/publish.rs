@@ -146,7 +146,7 @@ impl Listener {
             id,
             listener,
             leads_to,
-            quota: quota.clone(),
+            quota: quota.for_port(),
             token,
             wake,
             retry: RetryTimer::default(),

@@ -7,6 +7,8 @@ use std::iter;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Wake, Waker};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kern::{Clock, Time};
@@ -19,8 +21,11 @@ use mbuma::device::vhost_user::VhostUser;
 
 use super::capture_file::CaptureFile;
 use super::network_link::NetworkLink;
+use super::notice;
 use crate::errors::Error;
 use crate::guest::GuestLink;
+use crate::say;
+use crate::sys::fd;
 use crate::sys::tap::Offloads;
 
 /// Devices that are open and belong to no stack yet.
@@ -49,10 +54,12 @@ impl GuestDevices {
             }
             GuestLink::Machines(listener) => {
                 let device = FrameStream::listen(listener, mtu, Arc::clone(clock), pool)?;
+                device.set_refusal_waker(RefusedMachine::waker(clock));
                 Ok(GuestDevices::Machines(Box::new(device)))
             }
             GuestLink::SharedMemory(listener) => {
                 let device = VhostUser::listen(listener, mtu, Arc::clone(clock), pool)?;
+                device.set_refusal_waker(RefusedMachine::waker(clock));
                 Ok(GuestDevices::SharedMemory(Box::new(device)))
             }
             GuestLink::Network => {
@@ -95,6 +102,34 @@ impl GuestDevices {
             GuestDevices::SharedMemory(device) => queues(iter::once(*device), name, pcap, clock),
             GuestDevices::Network(link) => queues(iter::once(link), name, pcap, clock),
         }
+    }
+}
+
+/// Says that a machine was refused.
+struct RefusedMachine {
+    clock: Arc<dyn Clock>,
+    /// The time of the next line, in nanoseconds, at the earliest. Relaxed: one worker drives the device.
+    next: AtomicU64,
+}
+
+impl RefusedMachine {
+    fn waker(clock: &Arc<dyn Clock>) -> Waker {
+        Waker::from(Arc::new(RefusedMachine {
+            clock: Arc::clone(clock),
+            next: AtomicU64::new(0),
+        }))
+    }
+}
+
+impl Wake for RefusedMachine {
+    fn wake(self: Arc<Self>) {
+        let now = self.clock.now();
+        if now.as_nanos() < self.next.load(Ordering::Relaxed) || !fd::may_write(&io::stderr()) {
+            return;
+        }
+        let next = now + notice::PAUSE;
+        self.next.store(next.as_nanos(), Ordering::Relaxed);
+        say("a second machine was refused: each needs an `mbuma vm` of its own");
     }
 }
 

@@ -14,7 +14,7 @@ use crate::say;
 use crate::sys::fd;
 
 /// The shortest time between two lines of one kind from one worker.
-const PAUSE: Duration = Duration::from_secs(10);
+pub(super) const PAUSE: Duration = Duration::from_secs(10);
 
 /// The subject of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -178,7 +178,8 @@ fn a_machine_that_asks_for_routers_hears_of_one() {
 
 #[test]
 fn a_machine_that_starts_again_finds_its_network() {
-    // Breaks when mbuma ends with its machine, keeps something of the last one, or lets two in at once.
+    // Breaks when mbuma ends with its machine, keeps something of the last one, lets two in at once, or refuses the
+    // second one without a word.
     let scratch = Scratch::new();
     let vm = vm(&scratch, &[]);
     let path = scratch.path("vm.sock");
@@ -192,7 +193,8 @@ fn a_machine_that_starts_again_finds_its_network() {
             .expect("it is connected");
         assert_eq!(lease.addr.octets(), [10, 0, 2, 100]);
     }
-    end(vm);
+    let err = end(vm);
+    assert!(err.contains("a second machine was refused"), "{err}");
 }
 
 #[test]

@@ -31,6 +31,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Waker;
 
 use kern::{Clock, LockClass, Mutex, Time, order};
 use mbuf::{MbufPool, Mbufq};
@@ -91,6 +92,13 @@ impl FrameStream {
         Ok(device)
     }
 
+    /// Has `waker` woken when a peer is refused because there is another one; the first call counts.
+    pub fn set_refusal_waker(&self, waker: Waker) {
+        if let Some(listener) = &self.listener {
+            listener.set_refusal_waker(waker);
+        }
+    }
+
     /// A device for this peer alone: it ends with the connection.
     ///
     /// # Errors
@@ -142,6 +150,9 @@ impl FrameStream {
         if !self.rx.lock().is_connected() {
             // If the set has no memory for it, the peer's connection is closed.
             let _ = self.join(peer);
+        } else if let Some(listener) = &self.listener {
+            drop(peer);
+            listener.tell_refusal();
         }
     }
 

@@ -9,7 +9,8 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
 use std::time::Duration;
 
 use kern::{AtomicDeadline, Clock, Time};
@@ -32,6 +33,8 @@ pub(super) struct PeerListener {
     /// The time to try again; until then the listener is not in the set, because a peer waits for a descriptor. Set in
     /// [`Device::receive`](super::Device::receive), after which the stack asks for the deadline.
     again: AtomicDeadline,
+    /// Woken for each peer that is refused.
+    refusal: OnceLock<Waker>,
 }
 
 impl PeerListener {
@@ -49,6 +52,7 @@ impl PeerListener {
             socket,
             clock,
             again: AtomicDeadline::new(),
+            refusal: OnceLock::new(),
         };
         listener.watch(set)?;
         Ok(listener)
@@ -74,6 +78,18 @@ impl PeerListener {
         }
         if self.resume() && self.watch(set).is_err() {
             self.pause(set);
+        }
+    }
+
+    /// Sets the waker for peers that are refused; the first one stays.
+    pub(super) fn set_refusal_waker(&self, waker: Waker) {
+        let _ = self.refusal.set(waker);
+    }
+
+    /// A peer was refused, because there is another. The caller holds no lock.
+    pub(super) fn tell_refusal(&self) {
+        if let Some(waker) = self.refusal.get() {
+            waker.wake_by_ref();
         }
     }
 

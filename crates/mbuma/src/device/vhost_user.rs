@@ -45,6 +45,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
 
 use kern::{Clock, LockClass, Mutex, MutexGuard, Time, order};
 use mbuf::{MbufPool, Mbufq};
@@ -139,8 +140,14 @@ impl VhostUser {
         })
     }
 
-    /// Handles the events of the set. A kick needs no action here, because the rings are checked in any case.
-    fn handle_events(&self, state: &mut CardState) {
+    /// Has `waker` woken when a front-end is refused because there is another one; the first call counts.
+    pub fn set_refusal_waker(&self, waker: Waker) {
+        self.listener.set_refusal_waker(waker);
+    }
+
+    /// Handles the events of the set. A kick needs no action here, because the rings are checked in any case. Returns
+    /// whether a front-end was refused.
+    fn handle_events(&self, state: &mut CardState) -> bool {
         let nothing = Event {
             flags: EventFlags::empty(),
             data: EventData::new_u64(0),
@@ -152,10 +159,12 @@ impl VhostUser {
         if any(FRONT_END) {
             self.handle_messages(state);
         }
+        let mut refused = false;
         if any(LISTENER) || self.listener.deadline().is_some() {
             self.listener
-                .accept(self.as_fd(), |peer| self.join(state, peer));
+                .accept(self.as_fd(), |peer| refused |= !self.join(state, peer));
         }
+        refused
     }
 
     fn handle_messages(&self, state: &mut CardState) {
@@ -177,8 +186,8 @@ impl VhostUser {
         }
     }
 
-    /// Connects a front-end, unless there is one.
-    fn join(&self, state: &mut CardState, peer: UnixStream) {
+    /// Connects a front-end; false if there is one.
+    fn join(&self, state: &mut CardState, peer: UnixStream) -> bool {
         if state
             .front_end
             .as_ref()
@@ -186,12 +195,16 @@ impl VhostUser {
         {
             state.part(&self.drops);
         }
+        if state.front_end.is_some() {
+            return false;
+        }
         let data = EventData::new_u64(FRONT_END);
         let watch = || epoll::add(&*self.set, peer.as_fd(), data, EventFlags::IN);
         // If the set has no memory for it, the front-end's connection is closed.
-        if state.front_end.is_none() && peer.set_nonblocking(true).is_ok() && watch().is_ok() {
+        if peer.set_nonblocking(true).is_ok() && watch().is_ok() {
             state.front_end = Some(FrontEnd::new(peer, &self.set));
         }
+        true
     }
 
     /// Takes frames of the machine within `budget`; true if more may wait.
@@ -323,11 +336,14 @@ impl Device for VhostUser {
 
     fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
         let mut state = self.state.lock();
-        self.handle_events(&mut state);
+        let refused = self.handle_events(&mut state);
         let more = self.take_frames(&mut state, rx, budget);
         // A kick may mean that there are buffers for frames that wait.
         state.flush(&self.drops);
         CardState::release(state);
+        if refused {
+            self.listener.tell_refusal();
+        }
         Ok(more)
     }
 

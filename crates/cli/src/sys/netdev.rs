@@ -96,7 +96,8 @@ impl NetdevSocket {
         Ok(unsafe { req.ifr_ifru.ifru_ifindex })
     }
 
-    /// Gives an interface its address and prefix.
+    /// Gives an interface its address and prefix. One that is alone in its network has no address for a broadcast: the
+    /// kernel chooses that by the address's class, and it may be another host's.
     pub(crate) fn set_addr(&self, name: &str, addr: Ipv4Addr, prefix_len: u8) -> io::Result<()> {
         let mask = u32::MAX
             .checked_shl(32 - u32::from(prefix_len.min(32)))
@@ -105,7 +106,12 @@ impl NetdevSocket {
         req.ifr_ifru.ifru_addr = sockaddr(addr);
         self.ioctl(libc::SIOCSIFADDR, &mut req)?;
         req.ifr_ifru.ifru_netmask = sockaddr(Ipv4Addr::from_bits(mask));
-        self.ioctl(libc::SIOCSIFNETMASK, &mut req)
+        self.ioctl(libc::SIOCSIFNETMASK, &mut req)?;
+        if prefix_len < 31 {
+            return Ok(());
+        }
+        req.ifr_ifru.ifru_broadaddr = sockaddr(Ipv4Addr::UNSPECIFIED);
+        self.ioctl(libc::SIOCSIFBRDADDR, &mut req)
     }
 
     /// The interface's address.

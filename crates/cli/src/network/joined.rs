@@ -55,7 +55,7 @@ impl JoinedNetwork {
                 options: options.clone(),
                 version: MessageVersion::own(),
             };
-            match ask(&channel, join, None) {
+            match ask(&channel, join, None, ANSWER_MAX) {
                 Ok(Some(NetworkMessage::Joined {
                     network,
                     prefix6,
@@ -97,7 +97,8 @@ impl JoinedNetwork {
     }
 
     fn done(&self, message: NetworkMessage, fd: OwnedFd) -> Result<(), Error> {
-        match ask(&self.channel, message, Some(fd.as_fd())).map_err(failed)? {
+        let answer = ask(&self.channel, message, Some(fd.as_fd()), ANSWER_MAX);
+        match answer.map_err(failed)? {
             Some(NetworkMessage::Done) => Ok(()),
             Some(NetworkMessage::Refused(why)) => {
                 Err(Error::io("joining the network")(io::Error::other(why)))
@@ -120,15 +121,16 @@ impl AsFd for JoinedNetwork {
     }
 }
 
-/// Asks, and waits for the answer; nothing if the other end is closed.
+/// Asks, and waits for the answer, for `at_most`; nothing if the other end is closed.
 pub(super) fn ask(
     channel: &Channel,
     message: NetworkMessage,
     fd: Option<BorrowedFd<'_>>,
+    at_most: Duration,
 ) -> io::Result<Option<NetworkMessage>> {
     // One that is closed has no answer either.
     let _ = channel.send(&ChannelMessage::Network(message), fd);
-    if fd::poll(&[channel.as_fd()], Some(ANSWER_MAX))? != [true] {
+    if fd::poll(&[channel.as_fd()], Some(at_most))? != [true] {
         return Err(io::ErrorKind::TimedOut.into());
     }
     Ok(match channel.recv()? {

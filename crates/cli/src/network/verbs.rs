@@ -3,6 +3,7 @@
 //! Locks: that of place, to remove what a killed process left.
 
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use super::joined::ask;
 use super::message::{NetworkMessage, NetworkView};
@@ -12,6 +13,9 @@ use crate::channel::Channel;
 use crate::errors::{EXIT_NO_ANSWER, Error};
 use crate::output::print;
 use crate::say;
+
+/// The time that a network's process may take to answer: one that is stopped must not keep the others out of the list.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// Runs the command. Returns the exit code.
 pub(crate) fn run(args: &NetworkArgs) -> Result<u8, Error> {
@@ -24,13 +28,21 @@ pub(crate) fn run(args: &NetworkArgs) -> Result<u8, Error> {
 
 fn list(json: bool) -> Result<u8, Error> {
     let names = NetworkPlace::names().map_err(Error::io("listing the networks"))?;
-    let views = names.iter().filter_map(|name| view(name).ok().flatten());
-    let views: Vec<_> = views.collect();
+    let (mut views, mut code) = (Vec::new(), 0);
+    for name in names {
+        match view(&name) {
+            Ok(view) => views.extend(view),
+            Err(e) => {
+                say(&e.to_string());
+                code = EXIT_NO_ANSWER;
+            }
+        }
+    }
     match json {
         true => print(&format!("{}\n", to_json(&views)?))?,
         false => print(&table(&views))?,
     };
-    Ok(0)
+    Ok(code)
 }
 
 fn table(views: &[NetworkView]) -> String {
@@ -80,6 +92,7 @@ fn remove(name: &str, force: bool) -> Result<bool, Error> {
             &Channel::from(OwnedFd::from(stream)),
             NetworkMessage::Remove { force },
             None,
+            ANSWER_MAX,
         ),
         None => Ok(None),
     };
@@ -103,7 +116,7 @@ fn view(name: &str) -> Result<Option<NetworkView>, Error> {
         return Ok(None);
     };
     let channel = Channel::from(OwnedFd::from(stream));
-    match ask(&channel, NetworkMessage::Inspect, None).map_err(asking)? {
+    match ask(&channel, NetworkMessage::Inspect, None, ANSWER_MAX).map_err(asking)? {
         Some(NetworkMessage::View(view)) => Ok(Some(view)),
         _ => Ok(None),
     }

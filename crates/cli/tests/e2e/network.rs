@@ -332,6 +332,23 @@ fn killed_guests_leave_nothing_behind() {
 }
 
 #[test]
+fn a_network_that_does_not_answer_is_named() {
+    // Breaks when the list leaves such a network out, or keeps its reader waiting.
+    needs!(guests());
+    let network = name("stopped");
+    let first = resident(&network, &[], "true");
+    let pid = pid_of(&network).to_string();
+    crate::common::kill("STOP", &pid);
+    let listed = program(MBUMA).args(["network", "ls"]).output();
+    crate::common::kill("CONT", &pid);
+    let listed = listed.expect("it was built");
+    let err = String::from_utf8_lossy(&listed.stderr).into_owned();
+    assert!(!listed.status.success() && err.contains(&network), "{err}");
+    assert!(listed.stdout.starts_with(b"NAME"), "{listed:?}");
+    assert_eq!(first.finish().code, Some(0));
+}
+
+#[test]
 fn the_process_of_a_network_holds_nothing_of_its_first_guest() {
     // Breaks when it keeps the directory, or a descriptor, of the command that began the network: a file system is
     // busy, or a lock held, until the last guest ends.

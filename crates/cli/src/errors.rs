@@ -296,8 +296,8 @@ impl Failure {
                 "--tap of `serve`, or tap= of `relay`",
             ]),
             (SetupStep::MakeTap, libc::EBUSY) => lines(&[
-                "an interface of that name is there, and no free TAP: choose another with --ifname,",
-                "--tap of `serve`, or tap= of `relay`",
+                "an interface of that name is there, and no free TAP: choose another with --ifname, -I of `pasta`,",
+                "TAPNAME of `slirp4netns`, --tap of `serve`, or tap= of `relay`",
             ]),
             (SetupStep::StackAddress, libc::EADDRINUSE) => lines(&[
                 "an interface of the host, or of the namespace, has it: choose another with --address or address=,",

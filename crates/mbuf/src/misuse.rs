@@ -78,8 +78,7 @@
 //! # A packet changes while a gathering write still reads it
 //! ```compile_fail,E0502
 //! fn transmit(packet: &mut mbuf::Packet) -> usize {
-//!     let mut pieces = Vec::new();
-//!     packet.segments().gather(&mut pieces);
+//!     let pieces: Vec<_> = packet.segments().io_slices().collect();
 //!     packet.trim_front(14);
 //!     pieces.len()
 //! }
@@ -87,29 +86,25 @@
 //! ```
 //! fn transmit(packet: &mut mbuf::Packet) -> usize {
 //!     packet.trim_front(14);
-//!     let mut pieces = Vec::new();
-//!     packet.segments().gather(&mut pieces);
+//!     let pieces: Vec<_> = packet.segments().io_slices().collect();
 //!     pieces.len()
 //! }
 //! ```
 //!
 //! # Bytes of a read are taken while the read may still write
-//! ```compile_fail,E0499
-//! fn receive(scatter: &mut mbuf::Scatter) -> (mbuf::Chain, usize) {
-//!     let mut into = Vec::new();
-//!     scatter.io_slices(1500, &mut into);
-//!     let chain = scatter.take(1500);
-//!     into[0][0] = 1;
-//!     (chain, into.len())
+//! ```compile_fail,E0500
+//! fn receive(scatter: &mut mbuf::Scatter) -> mbuf::Chain {
+//!     scatter.read(&mut [], 1500, |into| {
+//!         let chain = scatter.take(1500);
+//!         into[0][0] = 1;
+//!         chain
+//!     })
 //! }
 //! ```
 //! ```
-//! fn receive(scatter: &mut mbuf::Scatter) -> (mbuf::Chain, usize) {
-//!     let mut into = Vec::new();
-//!     scatter.io_slices(1500, &mut into);
-//!     into[0][0] = 1;
-//!     let count = into.len();
-//!     (scatter.take(1500), count)
+//! fn receive(scatter: &mut mbuf::Scatter) -> mbuf::Chain {
+//!     scatter.read(&mut [], 1500, |into| into[0][0] = 1);
+//!     scatter.take(1500)
 //! }
 //! ```
 //!

@@ -22,6 +22,8 @@ pub struct Scatter {
     /// pool that is dropped while mbufs are live counts as leaked.
     ready: VecDeque<Chain>,
     plan: Vec<ClusterSize>,
+    /// Storage for the list of buffers of a read, empty between reads.
+    slices: Vec<IoSliceMut<'static>>,
     pool: MbufPool,
 }
 
@@ -32,6 +34,7 @@ impl Scatter {
             pool: pool.clone(),
             plan: plan.to_vec(),
             ready: VecDeque::new(),
+            slices: Vec::new(),
         }
     }
 
@@ -65,22 +68,48 @@ impl Scatter {
         Ok(())
     }
 
-    /// The clusters as buffers for a scattering read, at most `max` bytes of it.
-    pub fn io_slices<'a>(&'a mut self, mut max: usize, out: &mut Vec<IoSliceMut<'a>>) {
+    /// Calls `read` with buffers for a scattering read: `header`, unless it is empty, and then at most `max` bytes of the
+    /// clusters.
+    ///
+    /// ```
+    /// use std::io::Read;
+    /// use mbuf::{MbufPool, PoolConfig, Scatter};
+    ///
+    /// let pool = MbufPool::new(PoolConfig::default())?;
+    /// let mut scatter = Scatter::for_len(&pool, 1500);
+    /// scatter.refill()?;
+    /// let (mut from, mut header) = (&b"headerdata"[..], [0; 6]);
+    /// let n = scatter.read(&mut header, 1500, |buffers| from.read_vectored(buffers))?;
+    /// assert_eq!(scatter.take(n - header.len()).to_vec(), b"data");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read<R>(
+        &mut self,
+        header: &mut [u8],
+        mut max: usize,
+        read: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
+    ) -> R {
+        let mut slices: Vec<IoSliceMut<'_>> = std::mem::take(&mut self.slices);
+        if !header.is_empty() {
+            slices.push(IoSliceMut::new(header));
+        }
         for chain in &mut self.ready {
             if max == 0 {
-                return;
+                break;
             }
             let room = chain.room_mut();
             let n = room.len().min(max);
             max -= n;
-            out.push(IoSliceMut::new(&mut room[..n]));
+            slices.push(IoSliceMut::new(&mut room[..n]));
         }
+        let result = read(&mut slices);
+        self.slices = recycle(slices);
+        result
     }
 
     /// The first `n` bytes that a read put into the clusters, as a chain.
     ///
-    /// `n` must not exceed the room that [`Scatter::io_slices`] offered.
+    /// `n` must not exceed the room that [`Scatter::read`] offered.
     pub fn take(&mut self, mut n: usize) -> Chain {
         let mut out = Chain::new();
         while n > 0 {
@@ -99,4 +128,14 @@ impl Scatter {
     pub fn clear(&mut self) {
         self.ready.clear();
     }
+}
+
+/// Empties the list and keeps its storage. No element is left that could outlive its borrows, and elements of the same
+/// layout are collected in place.
+fn recycle(mut slices: Vec<IoSliceMut<'_>>) -> Vec<IoSliceMut<'static>> {
+    slices.clear();
+    slices
+        .into_iter()
+        .map(|_| IoSliceMut::new(&mut []))
+        .collect()
 }

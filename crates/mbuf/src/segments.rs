@@ -4,6 +4,9 @@ use std::io::IoSlice;
 
 use crate::mbuf::{Borrowed, Mbuf};
 
+/// Pieces of most chains at most.
+const FEW: usize = 8;
+
 /// The pieces of a chain in order; empty ones are passed over.
 #[derive(Debug, Clone)]
 pub struct Segments<'a> {
@@ -27,9 +30,28 @@ impl<'a> Segments<'a> {
         self.map(IoSlice::new)
     }
 
-    /// Appends the pieces to `out` as `IoSlice`s for a gathering write.
-    pub fn gather(self, out: &mut Vec<IoSlice<'a>>) {
-        out.extend(self.io_slices());
+    /// Calls `write` with all pieces, for a gathering write. Allocates memory if they are more than eight.
+    ///
+    /// ```
+    /// use std::io::Write;
+    /// use mbuf::{Chain, MbufPool, PoolConfig};
+    ///
+    /// let pool = MbufPool::new(PoolConfig::default())?;
+    /// let (chain, mut out) = (Chain::from_slice(&pool, b"data")?, Vec::new());
+    /// assert_eq!(chain.segments().gather(|pieces| out.write_vectored(pieces))?, 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn gather<R>(self, write: impl FnOnce(&[IoSlice<'a>]) -> R) -> R {
+        let mut few = [IoSlice::new(&[]); FEW];
+        let (mut count, mut pieces) = (0, self.clone());
+        for (slot, piece) in few.iter_mut().zip(&mut pieces) {
+            *slot = IoSlice::new(piece);
+            count += 1;
+        }
+        match pieces.next() {
+            None => write(&few[..count]),
+            Some(_) => write(&self.io_slices().collect::<Vec<_>>()),
+        }
     }
 }
 

@@ -12,13 +12,13 @@ const K16: usize = 16384;
 
 /// As readv would: fills the clusters with the bytes, as far as `max` lets it.
 fn read(scatter: &mut Scatter, max: usize, mut bytes: &[u8]) -> usize {
-    let mut slices: Vec<IoSliceMut<'_>> = Vec::new();
-    scatter.io_slices(max, &mut slices);
-    let offered: usize = slices.iter().map(|s| s.len()).sum();
-    assert!(offered <= max);
-    let n = bytes.read_vectored(&mut slices).expect("it is memory");
-    assert_eq!(n, offered.min(n + bytes.len()));
-    n
+    scatter.read(&mut [], max, |slices| {
+        let offered: usize = slices.iter().map(|s| s.len()).sum();
+        assert!(offered <= max);
+        let n = bytes.read_vectored(slices).expect("it is memory");
+        assert_eq!(n, offered.min(n + bytes.len()));
+        n
+    })
 }
 
 #[test]
@@ -80,9 +80,9 @@ fn the_rest_waits_for_the_next_read() {
             check_chain(chain, bytes);
             assert!(chain.pinned() < 2 * K2);
         }
-        let mut sizes = Vec::new();
-        scatter.io_slices(usize::MAX, &mut sizes);
-        assert_eq!(sizes.iter().map(|s| s.len()).collect::<Vec<_>>(), [K2, K16]);
+        let sizes = |slices: &mut [IoSliceMut<'_>]| slices.iter().map(|s| s.len()).collect();
+        let sizes: Vec<usize> = scatter.read(&mut [], usize::MAX, sizes);
+        assert_eq!(sizes, [K2, K16]);
     });
 }
 

@@ -91,7 +91,7 @@ impl PingSocket {
         let id = self.raw_id.unwrap_or(0);
         let header = request(self.family, id, seq, payload);
         let mut pieces = vec![IoSlice::new(&header)];
-        payload.segments().gather(&mut pieces);
+        pieces.extend(payload.segments().io_slices());
         let dst = SocketAddr::new(dst, 0);
         socket::send(self.fd.as_fd(), &pieces, Some(dst)).map(|_| ())
     }

@@ -19,7 +19,7 @@
 //! Sources: RFC 4787 (mapping independent of the remote end, filtering by address and port), RFC 5452 (a fresh port a
 //! question).
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -305,14 +305,13 @@ impl GuestFlows {
     }
 
     fn transmit_once(&mut self, token: Token, payload: &Chain, each: usize) -> io::Result<usize> {
-        let mut pieces: Vec<IoSlice<'_>> = Vec::new();
-        payload.segments().gather(&mut pieces);
         let flow = self.table.find(token).ok_or(io::ErrorKind::NotFound)?;
         let to = match flow.outlet {
             Outlet::Inlet { index, client } => {
                 let inlet = self.inlet(index).ok_or(io::ErrorKind::NotFound)?;
                 inlet.socket.cut(payload.len(), each)?;
-                return pktinfo::send(inlet.socket.as_fd(), &pieces, client);
+                let send = |pieces: &[_]| pktinfo::send(inlet.socket.as_fd(), pieces, client);
+                return payload.segments().gather(send);
             }
             Outlet::Shared { socket, peer } => {
                 let shared = self.table.shared_sockets.find(socket);
@@ -326,7 +325,9 @@ impl GuestFlows {
             Outlet::Resolver(_) | Outlet::Loopback { .. } => None,
         };
         let socket = self.table.socket(token).ok_or(io::ErrorKind::NotFound)?;
-        socket::send(socket, &pieces, to)
+        payload
+            .segments()
+            .gather(|pieces| socket::send(socket, pieces, to))
     }
 
     /// Takes the errors that a socket keeps, each about a datagram of one flow.
@@ -484,10 +485,7 @@ fn receive<S>(
         recv(&mut [IoSliceMut::new(&mut [0])])?;
         return Ok(None);
     };
-    let mut pieces = Vec::with_capacity(8);
-    row.io_slices(DATAGRAM_MAX, &mut pieces);
-    let (n, sender) = recv(&mut pieces)?;
-    drop(pieces);
+    let (n, sender) = row.read(&mut [], DATAGRAM_MAX, recv)?;
     Ok(Some((row.take(n), sender)))
 }
 

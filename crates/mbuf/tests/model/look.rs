@@ -56,9 +56,9 @@ fn chunks(item: &Item, bytes: &[u8], args: Args) {
                     .zip(&pieces)
                     .all(|(slice, piece)| **slice == **piece)
             );
-            let mut gathered = Vec::new();
-            chain.segments().gather(&mut gathered);
-            same(gathered.iter().map(|slice| &**slice), bytes);
+            chain.segments().gather(|gathered| {
+                same(gathered.iter().map(|slice| &**slice), bytes);
+            });
         }
         Item::MixedPacket(packet) => assert!(packet.pinned() >= packet.front().len()),
         Item::MixedChain(chain) => {

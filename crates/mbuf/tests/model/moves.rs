@@ -1,7 +1,5 @@
 //! Operations that take several items or make another: join, share, split, copy, queue, scatter into.
 
-use std::io::IoSliceMut;
-
 use mbuf::{Chain, Mbufq, Mixed, Packet};
 
 use crate::change::is_condensed;
@@ -196,14 +194,14 @@ impl World {
         self.scatter.refill().map_err(|_| Failed::Changed)?;
         let n = op.n.min(self.scatter.capacity());
         let content = bytes(op.bits, n);
-        let mut slices: Vec<IoSliceMut<'_>> = Vec::new();
-        self.scatter.io_slices(n, &mut slices);
         let mut rest = content.as_slice();
-        for slice in &mut slices {
-            let (here, behind) = rest.split_at(slice.len());
-            slice.copy_from_slice(here);
-            rest = behind;
-        }
+        self.scatter.read(&mut [], n, |slices| {
+            for slice in slices {
+                let (here, behind) = rest.split_at(slice.len());
+                slice.copy_from_slice(here);
+                rest = behind;
+            }
+        });
         assert!(rest.is_empty(), "less room than it says");
         let chain = self.scatter.take(n);
         self.add(Item::Chain(chain), Model::of(content));

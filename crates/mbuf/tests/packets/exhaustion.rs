@@ -4,6 +4,8 @@
 // Makes hundreds of pools, which cost Miri a second each; the model covers small pools there.
 #![cfg(not(miri))]
 
+use std::io::IoSliceMut;
+
 use crate::common::{Built, Kind, check_chain, check_packet, pattern, pool_of};
 use mbuf::{
     Chain, ClusterSize, CollapseError, Live, MbufPool, NoBufs, Packet, PullupError, Scatter,
@@ -263,9 +265,8 @@ fn a_scatter_keeps_what_it_has() {
     refuse_each(3, 3, |pool| {
         let mut scatter = Scatter::for_len(pool, 30_000);
         let outcome = scatter.refill();
-        let mut slices = Vec::new();
-        scatter.io_slices(usize::MAX, &mut slices);
-        let sizes: Vec<usize> = slices.iter().map(|s| s.len()).collect();
+        let sizes = |slices: &mut [IoSliceMut<'_>]| slices.iter().map(|s| s.len()).collect();
+        let sizes: Vec<usize> = scatter.read(&mut [], usize::MAX, sizes);
         assert!([2048, 16384, 16384].ends_with(&sizes));
         assert_eq!(outcome.is_ok(), sizes.len() == 3);
         Some(outcome)

@@ -67,8 +67,6 @@ pub struct Tap {
 #[derive(Debug)]
 struct Rx {
     scatter: Scatter,
-    /// Storage for the list of buffers, empty between reads.
-    slices: Vec<IoSliceMut<'static>>,
     /// The storage of a frame for which there are no clusters. Zeroed once: only bytes that the kernel wrote are read.
     spare: Vec<u8>,
 }
@@ -95,7 +93,6 @@ impl Tap {
     pub fn from_fd(fd: OwnedFd, options: TapOptions, pool: &MbufPool) -> Self {
         let rx = Rx {
             scatter: Scatter::for_len(pool, FRAME_MAX),
-            slices: Vec::new(),
             spare: Vec::new(),
         };
         let rx = Mutex::new(&RX, rx);
@@ -114,13 +111,9 @@ impl Tap {
             return self.read_spare(rx);
         }
         let mut header = [0; VnetHeader::LEN];
-        let mut slices: Vec<IoSliceMut<'_>> = std::mem::take(&mut rx.slices);
-        if self.options.offloads.vnet_hdr {
-            slices.push(IoSliceMut::new(&mut header));
-        }
-        rx.scatter.io_slices(FRAME_MAX, &mut slices);
-        let read = (&self.file).read_vectored(&mut slices);
-        rx.slices = recycle(slices);
+        let (before, _) = header.split_at_mut(self.vnet_len());
+        let read = |buffers: &mut [IoSliceMut<'_>]| (&self.file).read_vectored(buffers);
+        let read = rx.scatter.read(before, FRAME_MAX, read);
         let n = match nothing_is_none(read) {
             Ok(Some(n)) => n,
             Ok(None) => return Ok(Frame::None),
@@ -377,16 +370,6 @@ fn put_back(tx: &mut Mbufq, packet: Packet) {
     all.enqueue(packet);
     all.append(tx);
     *tx = all;
-}
-
-/// Empties the list and keeps its storage. No element is left that could outlive its borrows, and elements of the same
-/// layout are collected in place.
-pub(super) fn recycle(mut slices: Vec<IoSliceMut<'_>>) -> Vec<IoSliceMut<'static>> {
-    slices.clear();
-    slices
-        .into_iter()
-        .map(|_| IoSliceMut::new(&mut []))
-        .collect()
 }
 
 /// Bytes of a packet of TCP at most where the length in IP's header does not bound it: a turn of 256 KiB that sends a

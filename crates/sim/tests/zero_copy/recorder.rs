@@ -123,14 +123,14 @@ impl Recorder {
         let mut row = row.lock().unwrap();
         row.refill().expect("clusters");
         let bytes = packet.to_vec();
-        let (mut slices, mut rest) = (Vec::new(), bytes.as_slice());
-        row.io_slices(bytes.len(), &mut slices);
-        for slice in &mut slices {
-            let (here, later) = rest.split_at(slice.len());
-            slice.copy_from_slice(here);
-            rest = later;
-        }
-        drop(slices);
+        row.read(&mut [], bytes.len(), |slices| {
+            let mut rest = bytes.as_slice();
+            for slice in slices {
+                let (here, later) = rest.split_at(slice.len());
+                slice.copy_from_slice(here);
+                rest = later;
+            }
+        });
         let chain = row.take(bytes.len());
         self.known.add(&chain);
         let mut landed = chain.into_packet(pool).expect("mbufs");

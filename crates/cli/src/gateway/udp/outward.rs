@@ -1,6 +1,5 @@
 //! Flows of outward ports: clients of the guest's loopback, and servers of the host's.
 
-use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
@@ -65,10 +64,11 @@ impl GuestFlows {
         client: SocketAddr,
         payload: &Chain,
     ) {
-        let mut pieces: Vec<IoSlice<'_>> = Vec::new();
-        payload.segments().gather(&mut pieces);
         let socket = self.inlet(index).map(|inlet| inlet.socket.as_fd());
-        let sent = socket.map(|socket| socket::send(socket, &pieces, Some(client)));
+        let sent = socket.map(|socket| {
+            let segments = payload.segments();
+            segments.gather(|pieces| socket::send(socket, pieces, Some(client)))
+        });
         match sent {
             Some(Ok(_)) => {
                 shared.counters.datagrams_down += 1;

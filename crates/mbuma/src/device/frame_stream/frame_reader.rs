@@ -15,7 +15,6 @@ use mbuf::{Chain, MbufPool, Packet, Scatter};
 use super::deframer::{Deframer, FrameEnd, LENGTH_LEN, Lost, SpareBytes};
 use crate::device::FRAME_MAX;
 use crate::device::peer_listener::has_ended;
-use crate::device::tap::recycle;
 
 /// Bytes of a read without clusters.
 const SPARE_LEN: usize = 4096;
@@ -25,8 +24,6 @@ const SPARE_LEN: usize = 4096;
 pub(super) struct FrameReader {
     pool: MbufPool,
     scatter: Scatter,
-    /// Storage for the list of buffers, empty between reads.
-    slices: Vec<IoSliceMut<'static>>,
     spare: Vec<u8>,
     peer: Option<Arc<UnixStream>>,
     /// Bytes that were read, and whose frames the caller has not taken.
@@ -60,7 +57,6 @@ impl FrameReader {
         Self {
             pool: pool.clone(),
             scatter: Scatter::for_len(pool, FRAME_MAX + LENGTH_LEN),
-            slices: Vec::new(),
             spare: Vec::new(),
             peer: None,
             unread: Chain::new(),
@@ -161,11 +157,8 @@ impl FrameReader {
             self.spare_unread = 0..n;
             return Ok(n);
         }
-        let mut slices: Vec<IoSliceMut<'_>> = std::mem::take(&mut self.slices);
-        self.scatter.io_slices(usize::MAX, &mut slices);
-        let read = peer.read_vectored(&mut slices);
-        self.slices = recycle(slices);
-        let n = read?;
+        let read = |buffers: &mut [IoSliceMut<'_>]| peer.read_vectored(buffers);
+        let n = self.scatter.read(&mut [], usize::MAX, read)?;
         self.is_drained = n < self.scatter.capacity();
         self.unread = self.scatter.take(n);
         Ok(n)

@@ -5,8 +5,6 @@
 //!
 //! Locks: none.
 
-use std::io::IoSliceMut;
-
 use mbuf::{MHLEN, MbufPool, NoBufs, Packet, Scatter};
 use vm_memory::GuestMemoryMmap;
 use wire::EtherHeader;
@@ -14,7 +12,6 @@ use wire::EtherHeader;
 use super::buffers::{BadChain, BufferCursor, GuestBuffer};
 use super::vring::{Purpose, RingBroken, Vring};
 use crate::device::FRAME_MAX;
-use crate::device::tap::recycle;
 use crate::device::vnet::VnetHeader;
 use crate::drops::DropReason;
 
@@ -23,8 +20,6 @@ use crate::drops::DropReason;
 pub(super) struct FrameIntake {
     pool: MbufPool,
     scatter: Scatter,
-    /// Storage for the list of buffers, empty between frames.
-    slices: Vec<IoSliceMut<'static>>,
     buffers: Vec<GuestBuffer>,
 }
 
@@ -43,7 +38,6 @@ impl FrameIntake {
         Self {
             pool: pool.clone(),
             scatter: Scatter::for_len(pool, FRAME_MAX),
-            slices: Vec::new(),
             buffers: Vec::new(),
         }
     }
@@ -106,10 +100,10 @@ impl FrameIntake {
         if self.scatter.refill().is_err() {
             return self.short_frame(from, len);
         }
-        let mut slices: Vec<IoSliceMut<'_>> = std::mem::take(&mut self.slices);
-        self.scatter.io_slices(len, &mut slices);
-        let copied = slices.iter_mut().try_for_each(|slice| from.read(slice));
-        self.slices = recycle(slices);
+        let copied = self.scatter.read(&mut [], len, |buffers| {
+            let mut buffers = buffers.iter_mut();
+            buffers.try_for_each(|buffer| from.read(buffer))
+        });
         copied.map_err(|BadChain| DropReason::BadDescriptors)?;
         let packet = self.scatter.take(len).into_packet(&self.pool);
         packet.map_err(|NoBufs| DropReason::NoBufs)

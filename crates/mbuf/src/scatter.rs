@@ -68,8 +68,8 @@ impl Scatter {
         Ok(())
     }
 
-    /// Calls `read` with buffers for a scattering read: `header`, unless it is empty, and then at most `max` bytes of the
-    /// clusters.
+    /// Calls `read` with buffers for a scattering read: `header`, unless it is empty, and then at most `max` bytes of
+    /// the clusters.
     ///
     /// ```
     /// use std::io::Read;

@@ -144,22 +144,49 @@ fn line(work: Work, figures: Figures) -> String {
 fn measure(case: &Case, choice: &Choice, progress: &mut Progress) -> Vec<Record> {
     let effort = &choice.effort;
     let cpus = effort.pair_of_cpus().filter(|_| case.place == Place::Cross);
-    let read = |entry: &Entry, time| (entry.run)(case.work, case.place, effort, time).rate;
+    let read = |entry: &Entry, time| (entry.run)(case.work, case.place, effort, time);
     let contest = Contest {
         case: case.name,
         designs: &choice.designs,
         reps: effort.reps,
     };
-    let begin = |entry: &Entry| Ok(warmup::length_for(effort.reading, |time| read(entry, time)));
+    let begin = |entry: &Entry| {
+        Ok(warmup::length_for(effort.reading, |time| {
+            read(entry, time).rate
+        }))
+    };
     let found = contest.run(progress, begin, |entry, time| {
         let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
-        Ok(Reading::once(read(entry, *time), xcore_ns))
+        Ok((read(entry, *time), xcore_ns))
     });
     // Both kernels' sockets and ours are always there.
     let found = found.into_iter().flatten().map(|(_, readings)| readings);
-    let records =
-        |(entry, readings): (&Entry, Vec<Reading>)| of_readings(&empty(case, entry), &readings);
-    choice.designs.iter().zip(found).flat_map(records).collect()
+    let found = choice.designs.iter().zip(found);
+    found
+        .flat_map(|(entry, found)| records(case, entry, &found))
+        .collect()
+}
+
+/// The figures of a reading, and the latency between the CPUs right before.
+type Round = (Figures, Option<f64>);
+
+/// The rate, and of round trips also the time of the slowest of a hundred.
+fn records(case: &Case, entry: &Entry, rounds: &[Round]) -> Vec<Record> {
+    let of = |figure: fn(&Figures) -> f64| -> Vec<Reading> {
+        let reading = |(figures, xcore_ns): &Round| Reading::once(figure(figures), *xcore_ns);
+        rounds.iter().map(reading).collect()
+    };
+    let rate = empty(case, entry);
+    let p99 = Record {
+        measure: Some("p99"),
+        unit: "us",
+        ..rate.clone()
+    };
+    let mut all = of_readings(&rate, &of(|figures| figures.rate));
+    if let Work::PingPong { .. } = case.work {
+        all.extend(of_readings(&p99, &of(|figures| figures.us[1])));
+    }
+    all
 }
 
 /// A record without figures.

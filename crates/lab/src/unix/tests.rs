@@ -53,3 +53,23 @@ fn a_job_is_parsed_as_typed() {
         assert_eq!(is(bad), None, "{bad}");
     }
 }
+
+/// Breaks if the slowest round trips of a case are not recorded, so that a claim about them finds no row.
+#[test]
+fn round_trips_have_the_time_of_the_slowest() {
+    let figures = Figures {
+        rate: 1000.0,
+        us: [1.0, 7.0, 9.0],
+        cpu: 1.0,
+    };
+    for case in CASES {
+        let rounds = [(figures, None), (figures, None)];
+        let found = records(case, &CATALOG[0], &rounds);
+        let found: Vec<_> = found.iter().map(|row| (row.measure, row.median)).collect();
+        let rate = (None, Some(1000.0));
+        match case.work {
+            Work::PingPong { .. } => assert_eq!(found, [rate, (Some("p99"), Some(7.0))]),
+            Work::Stream { .. } => assert_eq!(found, [rate]),
+        }
+    }
+}

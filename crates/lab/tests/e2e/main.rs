@@ -9,5 +9,6 @@ const MBUMA: &str = env!("CARGO_BIN_EXE_mbuma-lab");
 mod common;
 
 mod all;
+mod alloc;
 mod epair;
 mod run;

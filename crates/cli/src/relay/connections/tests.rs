@@ -80,8 +80,13 @@ impl RelayBench {
 
     /// A client, which waits for nothing.
     fn dial(&mut self) -> TcpStream {
+        self.dial_at(Ipv4Addr::new(192, 0, 2, 2))
+    }
+
+    /// The same, by another address of the relay.
+    fn dial_at(&mut self, relay: Ipv4Addr) -> TcpStream {
         let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-        let to = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
+        let to = SocketAddrV4::new(relay, 80);
         let client = self.peers.tcp_connect(any, to).expect("a free port");
         self.run();
         client
@@ -149,6 +154,34 @@ fn a_client_beyond_the_limit_waits_for_the_end_of_another() {
     bench.run();
     assert!(bench.server.accept().is_ok());
     drop(waits);
+}
+
+#[test]
+fn the_clients_of_each_address_have_their_turn() {
+    // Breaks when a relay that is full serves clients of its second address only once none waits at the first.
+    let mut bench = RelayBench::with(1, RelayTls::default());
+    let second = Ipv4Addr::new(192, 0, 2, 8);
+    let listener = bench.relayed.stack.tcp_listen((second, 80), 128);
+    bench.relayed.listeners.push(listener.expect("a free port"));
+    let (mut client, mut server) = bench.connect();
+    let mut waiting: Vec<_> = (0..4).map(|_| Some(bench.dial())).collect();
+    waiting.push(Some(bench.dial_at(second)));
+    for (stream, name) in waiting.iter().flatten().zip(0..) {
+        assert_eq!(stream.send(&[name]), Ok(1));
+    }
+    let mut served = Vec::new();
+    for _ in 0..waiting.len() {
+        drop((client, server));
+        bench.run();
+        server = bench.server.accept().expect("the next one");
+        bench.run();
+        let mut name = [0];
+        assert_eq!(server.recv(&mut name), Ok(1));
+        served.push(name[0]);
+        let its = waiting[usize::from(name[0])].take();
+        client = its.expect("each is served once");
+    }
+    assert!(served[..2].contains(&4), "{served:?}");
 }
 
 #[test]

@@ -80,6 +80,7 @@
 //! Where to read next: `stack/enter` and `batch` (one entry into the stack), then follow a packet by file names:
 //! `ether/input`, `dispatch`, `protosw`, `ip4/input`, `tcp/input`, `tcp/steps`; `tcp/output`, `ip4/output`,
 //! `ether/output`, `ifnet`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(clippy::missing_errors_doc)]
 #![forbid(unsafe_code)]
 

@@ -134,6 +134,9 @@ fn texts_of(file: &Path) -> String {
 fn each_clause_has_its_test() {
     // Breaks when a test of the lists is removed or gets another name, and a clause is shown by none.
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    if !crates.join("sim").is_dir() {
+        return; // A package, without the other crates.
+    }
     let lists = [KTLS, SENDFILE, SPLICES, LINUX_TLS, FAULTS];
     let all: Vec<&Clause> = lists.into_iter().flatten().collect();
     let is_there =

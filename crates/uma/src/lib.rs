@@ -120,6 +120,7 @@
 //! question whether a critical section would beat a lock for each CPU (it does; `cargo lab alloc`
 //! measures by how much on your machine). Jeff Bonwick, *The Slab Allocator* (1994); Bonwick and Adams,
 //! *Magazines and Vmem* (2001).
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(clippy::missing_errors_doc)]
 
 #[cfg(feature = "extras")]

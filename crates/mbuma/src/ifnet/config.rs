@@ -69,7 +69,8 @@ impl IfConfig {
         }
     }
 
-    /// This configuration with one more address.
+    /// This configuration with one more address. Call it on the whole configuration: an expression that names `addrs`
+    /// and takes its other fields from this one (`..`) has no address of this one.
     #[must_use]
     pub fn with_addr(mut self, addr: impl Into<IpAddr>, prefix_len: u8) -> Self {
         self.addrs.push(IfAddr::new(addr, prefix_len));

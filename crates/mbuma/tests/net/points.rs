@@ -76,6 +76,9 @@ fn look(dir: &Path, found: &mut BTreeSet<String>) -> io::Result<()> {
 fn each_point_has_a_test_of_its_name() {
     // Breaks when a point of the list is not shown by any test, or its test got a name by which it is not found.
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    if !crates.join("cli").is_dir() {
+        return; // A package, without the other crates.
+    }
     let mut found = BTreeSet::new();
     for of in ["mbuma", "wire", "cli"] {
         look(&crates.join(of).join("src"), &mut found).expect("the sources are there");

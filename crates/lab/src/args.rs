@@ -3,15 +3,13 @@
 //! Invariant: the experiments check the names and numbers, because they have the lists.
 
 mod experiments;
-mod shared;
 
 use clap::{Parser, Subcommand};
+use lab::{Comparison, all, extpgs, giant, netisr, sizes};
 
 pub(crate) use experiments::{
-    AllArgs, AllocArgs, Effort, EpairArgs, ExtpgsArgs, GiantArgs, NetisrArgs, RefsArgs, RunArgs,
-    SendfileArgs, ServeArgs, SizesArgs, SpliceArgs, StreamArgs, UnixArgs, WanArgs,
+    AllocArgs, EpairArgs, RunArgs, ServeArgs, SpliceArgs, StreamArgs, ToolArgs, UnixArgs,
 };
-pub(crate) use shared::{CommonArgs, TimedArgs, ToolArgs};
 
 /// Reruns comparisons of designs: a BSD's, its former one, and those of others.
 #[derive(Debug, Parser)]
@@ -42,7 +40,7 @@ pub(crate) enum Experiment {
         fails, or takes ten times as long as it should, is reported as such and does not end the others; the exit \
         status is then 1."
     )]
-    All(AllArgs),
+    All(all::Options),
 
     /// Network buffer allocators: those of the BSDs, ours, and common programs today
     #[command(
@@ -78,9 +76,11 @@ pub(crate) enum Experiment {
         2020, and clusters of 2 KiB instead.\n\n\
         Every round goes over all designs. Records are built, walked as a driver does, and freed, each time with \
         caches that something else filled. A figure is the median over the rounds, with the quartiles beside it; \
-        `saved` compares round by round."
+        `saved` compares round by round.",
+        // A round takes the time that the records take.
+        mut_arg("seconds_per_case", |arg| arg.hide(true))
     )]
-    Extpgs(ExtpgsArgs),
+    Extpgs(extpgs::Options),
 
     /// A stack under one lock, and the same without, on one CPU and on two
     #[command(
@@ -91,7 +91,7 @@ pub(crate) enum Experiment {
         switches and the waiting for locks of an operation, by lock; below, the seed's ratios beside those of this \
         machine, round by round."
     )]
-    Giant(GiantArgs),
+    Giant(giant::Options),
 
     /// When a stack handles its packets: at once, at once on the flow's CPU only, or later
     #[command(
@@ -110,10 +110,20 @@ pub(crate) enum Experiment {
         mut_arg("seconds_per_case", |arg| arg.default_value("2")),
         mut_arg("reps", |arg| arg.default_value("5"))
     )]
-    Netisr(NetisrArgs),
+    Netisr(netisr::Options),
 
     /// Ways of sharing a cluster: a ring under a mutex, a proxy's count, a leader's, ours, Arc and Bytes
     #[command(
+        after_help = "\
+Examples:
+  cargo lab refs --list                          the cases and the designs
+  cargo lab refs --case two-different,splice
+  cargo lab refs --design mbuma,ring,leader --json | jq .
+
+A share is an mbuf of its own, except in arc and bytes, which leave that out.
+`counted` is ours in the bare mbuf that ring, proxy and leader are built into, so that they
+differ only in the protocol; `mini` is that in 64 bytes instead of 256, so mini against counted
+shows the gain of a mini-mbuf.",
         long_about = "Compare ways of sharing the storage of network buffers, side by side in one run: a ring of \
         mbufs under one mutex, a proxy's count that the first share allocates, a leader's count that it outlives, \
         ours beside the cluster, and the types that Rust programs use today.\n\n\
@@ -122,7 +132,7 @@ pub(crate) enum Experiment {
         CPUs take part, the latency between them is sampled before each reading, and readings taken while it was near \
         and while it was far are kept apart."
     )]
-    Refs(RefsArgs),
+    Refs(Comparison),
 
     /// A guest's network: ours, pasta's, slirp4netns's, and a veth pair of the kernel's
     #[command(
@@ -142,6 +152,10 @@ pub(crate) enum Experiment {
 
     /// A file's records of 16 KiB, plain and over TLS: page lists in the mbuf, beside it, clusters
     #[command(
+        after_help = "\
+Examples:
+  cargo lab sendfile --list                      the cases and the designs
+  cargo lab sendfile --case tls --design inline,separate --reps 61 --seconds-per-case 12",
         long_about = "Compare ways of holding a file's records until they are sent: a page list in the mbuf, one \
         beside it (seed 001), and clusters that the file is read into; sent plain, or encrypted by AES-128-GCM. \
         Records begin at every place of a page.\n\n\
@@ -150,7 +164,7 @@ pub(crate) enum Experiment {
         mut_arg("seconds_per_case", |arg| arg.default_value("3")),
         mut_arg("reps", |arg| arg.default_value("21"))
     )]
-    Sendfile(SendfileArgs),
+    Sendfile(Comparison),
 
     /// Files over HTTP: `mbuma serve` beside nginx
     #[command(
@@ -167,7 +181,7 @@ pub(crate) enum Experiment {
     Serve(ServeArgs),
 
     /// Packet sizes, the memory that they take in mbufs and in the buffers of others, and the calls that they cost
-    Sizes(SizesArgs),
+    Sizes(sizes::Options),
 
     /// A TCP proxy: spliced inside of the stack, beside programs that copy, and the kernel
     #[command(
@@ -196,6 +210,12 @@ pub(crate) enum Experiment {
 
     /// TCP over bad paths: ours, Linux's with the same algorithms, smoltcp, lwIP, gVisor's netstack
     #[command(
+        after_help = "\
+Examples:
+  cargo lab wan --list                           the paths and the designs
+  cargo lab wan --design sim-cubic               in virtual time only: no root, and no quiet machine is needed
+  cargo lab wan --design linux-cubic,mbuma-cubic --case fair-1bdp
+  cargo lab wan --case loss-1 --seconds-per-case 600 --reps 20 --json | jq .",
         long_about = "Send TCP over an emulated link with a rate of 100 Mbit/s, a long delay, and loss, reordering or \
         jitter, with ours at the ends in virtual time, and with Linux's in two network namespaces in real time.\n\n\
         Peers in user space: `cargo lab-peers wan` has smoltcp; lwIP is compiled from the directory that LWIP_SRC \
@@ -206,5 +226,5 @@ pub(crate) enum Experiment {
         mut_arg("seconds_per_case", |arg| arg.default_value("180")),
         mut_arg("reps", |arg| arg.default_value("6"))
     )]
-    Wan(WanArgs),
+    Wan(Comparison),
 }

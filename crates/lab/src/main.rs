@@ -15,15 +15,14 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use clap::{CommandFactory, Parser};
-use lab::report::{Pace, experiments};
+use lab::report::experiments;
 use lab::{
     Comparison, all, alloc, epair, extpgs, giant, netisr, refs, run, sendfile, serve, sizes,
     splice, stream, unix, wan,
 };
 
 use args::{
-    AllArgs, AllocArgs, Args, CommonArgs, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs,
-    NetisrArgs, RunArgs, ServeArgs, SizesArgs, SpliceArgs, StreamArgs, TimedArgs, ToolArgs,
+    AllocArgs, Args, EpairArgs, Experiment, RunArgs, ServeArgs, SpliceArgs, StreamArgs, ToolArgs,
     UnixArgs,
 };
 
@@ -54,50 +53,48 @@ fn io_error(source: io::Error) -> lab::Error {
 
 fn run_experiment(experiment: &Experiment) -> ExitCode {
     exit_code(match experiment {
-        Experiment::All(args) => match run_all(args) {
+        Experiment::All(options) => match run_all(options) {
             Ok(failed) if !failed.is_empty() => return EXIT_FAILED.into(),
             ran => ran.map(drop),
         },
-        Experiment::Alloc(args) => {
-            listed(&args.timed.common, alloc::list, |out| run_alloc(args, out))
-        }
-        Experiment::Epair(args) => {
-            listed(&args.timed.common, epair::list, |out| run_epair(args, out))
-        }
-        Experiment::Extpgs(args) => listed(&args.common, extpgs::list, |out| run_extpgs(args, out)),
-        Experiment::Giant(args) => {
-            listed(&args.timed.common, giant::list, |out| run_giant(args, out))
-        }
-        Experiment::Netisr(args) => listed(&args.timed.common, netisr::list, |out| {
-            run_netisr(args, out)
+        Experiment::Alloc(args) => listed(&args.options.common, alloc::list, |out| {
+            run_alloc(args, out)
         }),
-        Experiment::Refs(args) => listed(&args.timed.common, refs::list, |out| {
-            refs::run(&comparison(&args.timed), out)
+        Experiment::Epair(args) => listed(&args.options.common, epair::list, |out| {
+            run_epair(args, out)
         }),
-        Experiment::Run(args) => listed(&args.timed.common, run::list, |out| run_run(args, out)),
-        Experiment::Sendfile(args) => listed(&args.timed.common, sendfile::list, |out| {
-            sendfile::run(&comparison(&args.timed), out)
+        Experiment::Extpgs(options) => listed(&options.common, extpgs::list, |out| {
+            extpgs::run(options, out)
         }),
-        Experiment::Serve(args) => {
-            listed(&args.timed.common, serve::list, |out| run_serve(args, out))
+        Experiment::Giant(options) => {
+            listed(&options.common, giant::list, |out| giant::run(options, out))
         }
-        Experiment::Sizes(args) => run_sizes(args),
-        Experiment::Splice(args) => listed(&args.timed.common, splice::list, |out| {
+        Experiment::Netisr(options) => listed(&options.common, netisr::list, |out| {
+            netisr::run(options, out)
+        }),
+        Experiment::Refs(common) => listed(common, refs::list, |out| refs::run(common, out)),
+        Experiment::Run(args) => listed(&args.options.common, run::list, |out| run_run(args, out)),
+        Experiment::Sendfile(common) => {
+            listed(common, sendfile::list, |out| sendfile::run(common, out))
+        }
+        Experiment::Serve(args) => listed(&args.options.common, serve::list, |out| {
+            run_serve(args, out)
+        }),
+        Experiment::Sizes(options) => sizes::run(options, &mut io::stdout().lock()),
+        Experiment::Splice(args) => listed(&args.options.common, splice::list, |out| {
             run_splice(args, out)
         }),
-        Experiment::Stream(args) => listed(&args.timed.common, stream::list, |out| {
+        Experiment::Stream(args) => listed(&args.options.common, stream::list, |out| {
             run_stream(args, out)
         }),
-        Experiment::Unix(args) => listed(&args.timed.common, unix::list, |out| run_unix(args, out)),
-        Experiment::Wan(args) => listed(&args.timed.common, wan::list, |out| {
-            wan::run(&comparison(&args.timed), out)
-        }),
+        Experiment::Unix(args) => listed(&args.common, unix::list, |out| run_unix(args, out)),
+        Experiment::Wan(common) => listed(common, wan::list, |out| wan::run(common, out)),
     })
 }
 
 /// Prints the list of choices if that is asked for, and runs the experiment otherwise.
 fn listed(
-    common: &CommonArgs,
+    common: &Comparison,
     list: fn() -> String,
     run: impl FnOnce(&mut dyn Write) -> Result<(), lab::Error>,
 ) -> Result<(), lab::Error> {
@@ -126,22 +123,13 @@ fn exit_code(ran: Result<(), lab::Error>) -> ExitCode {
     }
 }
 
-fn run_all(args: &AllArgs) -> Result<Vec<String>, lab::Error> {
+fn run_all(asked: &all::Options) -> Result<Vec<String>, lab::Error> {
     let program = env::current_exe().map(|program| vec![program.into()]);
     let options = all::Options {
-        out: args.out.clone(),
-        pace: match args.effort {
-            Effort::Quick => Pace::Quick,
-            Effort::Normal => Pace::Normal,
-            Effort::Thorough => Pace::Thorough,
-        },
-        only: args.only.clone(),
-        skip: args.skip.clone(),
-        from: args.from.clone(),
-        json: args.json,
         program: program.unwrap_or_default(),
         build: env!("MBUMA_BUILD").to_owned(),
         progress: true,
+        ..asked.clone()
     };
     all::run(&options, &mut io::stdout().lock())
 }
@@ -169,32 +157,10 @@ fn run_alloc(args: &AllocArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
     }
     tune_malloc();
     let options = alloc::Options {
-        common: comparison(&args.timed),
-        sizes: args.size.clone(),
-        spike_megabytes: args.spike_mb,
         child: this_program("alloc"),
-        ..alloc::Options::default()
+        ..args.options.clone()
     };
     alloc::run(&options, out)
-}
-
-fn run_sizes(args: &SizesArgs) -> Result<(), lab::Error> {
-    let options = sizes::Options {
-        trace: args.trace.clone(),
-        packets: args.packets,
-        seed: args.seed,
-        queue: args.queue,
-        json: args.json,
-    };
-    sizes::run(&options, &mut io::stdout().lock())
-}
-
-fn run_extpgs(args: &ExtpgsArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
-    let options = extpgs::Options {
-        common: comparison_of(&args.common),
-        records: args.records,
-    };
-    extpgs::run(&options, out)
 }
 
 fn run_epair(args: &EpairArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
@@ -202,57 +168,44 @@ fn run_epair(args: &EpairArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
         return epair::child(pages, out);
     }
     let options = epair::Options {
-        common: comparison(&args.timed),
-        wakeups: args.wakeups,
-        pages: args.pages,
         child: this_program("epair"),
+        ..args.options.clone()
     };
     epair::run(&options, out)
 }
 
-fn run_giant(args: &GiantArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
-    let options = giant::Options {
-        common: comparison(&args.timed),
-        queries: args.queries,
-    };
-    giant::run(&options, out)
-}
-
 fn run_run(args: &RunArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
-    let child = this_program("run");
-    if let Some(job) = &args.child {
-        return run::child(job, &child, &tool(&args.tool)?, out);
-    }
     let options = run::Options {
-        common: comparison(&args.timed),
-        mtu: args.mtu,
-        child,
+        child: this_program("run"),
         tool: tool(&args.tool)?,
+        ..args.options.clone()
     };
-    run::run(&options, out)
+    match &args.child {
+        Some(job) => run::child(job, &options.child, &options.tool, out),
+        None => run::run(&options, out),
+    }
 }
 
 fn run_serve(args: &ServeArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
-    let tool = tool(&args.tool)?;
+    let options = serve::Options {
+        child: this_program("serve"),
+        tool: tool(&args.tool)?,
+        ..args.options.clone()
+    };
     if let Some(job) = &args.child {
         let files = args.files.clone().unwrap_or_default();
-        return serve::child(job, &files, &tool, out);
+        return serve::child(job, &files, &options.tool, out);
     }
-    let options = serve::Options {
-        common: comparison(&args.timed),
-        child: this_program("serve"),
-        tool,
-    };
     serve::run(&options, out)
 }
 
 fn run_splice(args: &SpliceArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
     if !args.bench.is_empty() {
-        return splice::bench(&args.timed.common.design, &args.bench, out);
+        return splice::bench(&args.options.common.designs, &args.bench, out);
     }
     let options = splice::Options {
-        common: comparison(&args.timed),
         child: this_program_for_design("splice"),
+        ..args.options.clone()
     };
     splice::run(&options, out)
 }
@@ -268,47 +221,20 @@ fn this_program_for_design(experiment: &str) -> Vec<OsString> {
 
 fn run_stream(args: &StreamArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
     if !args.bench.is_empty() {
-        return stream::bench(&args.timed.common.design, &args.bench, out);
+        return stream::bench(&args.options.common.designs, &args.bench, out);
     }
     let options = stream::Options {
-        common: comparison(&args.timed),
-        peers: args.peers.clone(),
         child: this_program_for_design("stream"),
+        ..args.options.clone()
     };
     stream::run(&options, out)
 }
 
 fn run_unix(args: &UnixArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
     if !args.bench.is_empty() {
-        return unix::bench(&args.timed.common.design, &args.bench, out);
+        return unix::bench(&args.common.designs, &args.bench, out);
     }
-    unix::run(&comparison(&args.timed), out)
-}
-
-fn run_netisr(args: &NetisrArgs, out: &mut dyn Write) -> Result<(), lab::Error> {
-    let options = netisr::Options {
-        common: comparison(&args.timed),
-        workers: args.workers.clone(),
-    };
-    netisr::run(&options, out)
-}
-
-/// The options of a comparison that measures for a time.
-fn comparison(timed: &TimedArgs) -> Comparison {
-    Comparison {
-        seconds_per_case: timed.seconds_per_case,
-        ..comparison_of(&timed.common)
-    }
-}
-
-fn comparison_of(common: &CommonArgs) -> Comparison {
-    Comparison {
-        cases: common.case.clone(),
-        designs: common.design.clone(),
-        reps: common.reps,
-        json: common.json,
-        ..Comparison::default()
-    }
+    unix::run(&args.common, out)
 }
 
 /// How to start another process for a job; none if this program cannot be found: then jobs run here, or not at all.
@@ -338,6 +264,8 @@ const EXIT_USAGE: u8 = 2;
 
 #[cfg(test)]
 mod tests {
+    use lab::report::Pace;
+
     use super::*;
 
     #[test]

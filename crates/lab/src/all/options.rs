@@ -7,25 +7,42 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// The experiments to run, the effort, and the directory of the report. Empty lists mean all, and none.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cargo lab all                                  about 20 minutes; then open report/index.html
+  cargo lab all --effort quick --out try         seconds: does everything run here?
+  cargo lab all --only refs,epair --out some
+  cargo lab all --from report/results.jsonl the page again, from the saved results
+
+Run no other program meanwhile, and build with --release: the figures of a busy machine are of its load.")]
 pub struct Options {
-    /// The directory of the report, which is made if need be.
+    /// Write the report into this directory
+    #[arg(long, value_name = "DIR", default_value = "report")]
     pub out: PathBuf,
-    /// How hard to measure.
+    /// How hard to measure
+    #[arg(long = "effort", value_name = "EFFORT", value_enum, default_value_t = Pace::Normal)]
     pub pace: Pace,
-    /// Names of experiments.
+    /// Only these experiments
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Names of experiments that are not to run.
+    /// Not these experiments
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub skip: Vec<String>,
-    /// Saved results to make the report from, instead of measuring.
+    /// Make the report from these saved results, without a measurement
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pace", "only", "skip"])]
     pub from: Option<PathBuf>,
-    /// JSON lines instead of a summary.
+    /// One line of JSON for each figure, instead of the verdicts
+    #[arg(long)]
     pub json: bool,
     /// A program and arguments that, with an experiment's name and arguments, run it.
+    #[arg(skip)]
     pub program: Vec<OsString>,
     /// Version and commit of the program.
+    #[arg(skip)]
     pub build: String,
     /// Report the progress on standard error.
+    #[arg(skip)]
     pub progress: bool,
 }
 

@@ -9,18 +9,28 @@ use crate::{Comparison, Error};
 use std::ffi::OsString;
 
 /// The designs and cases to compare.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// The options of every comparison. The time is that of each design in each case of each size.
+    #[command(flatten)]
     pub common: Comparison,
-    /// Bytes of an item.
+    /// Bytes of an item
+    #[arg(
+        long = "size",
+        value_name = "BYTES",
+        value_delimiter = ',',
+        default_value = "256,2048"
+    )]
     pub sizes: Vec<usize>,
-    /// The size of a spike.
+    /// The size of a spike, in the cases that follow memory
+    #[arg(long = "spike-mb", value_name = "MB", default_value_t = 512)]
     pub spike_megabytes: usize,
     /// The time for which memory is observed after a spike, at most 5 s.
+    #[arg(skip = 5.0)]
     pub spike_seconds: f64,
     /// A program and arguments that, with one more, come to [`child`](super::child); empty: no process is started, and
     /// memory left by one design shows in the next one's figure.
+    #[arg(skip)]
     pub child: Vec<OsString>,
 }
 

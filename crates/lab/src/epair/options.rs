@@ -6,16 +6,20 @@ use crate::{Comparison, Error};
 use std::ffi::OsString;
 
 /// The designs and cases to compare.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// The options of every comparison. The time is for each case but `waits` and `programs`.
+    #[command(flatten)]
     pub common: Comparison,
-    /// How often each design's task is woken in the case `waits`, all rounds together.
+    /// Wakeups of each design's receiver in the case `waits`, all rounds together
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub wakeups: u64,
-    /// Pages that the client gets in the case `programs`.
+    /// Pages that the client gets in the case `programs`
+    #[arg(long, value_name = "N", default_value_t = 500)]
     pub pages: u64,
     /// A program and arguments that come to [`child`](super::child), for the case `programs`, which needs a
     /// process in a namespace of its own; empty: it is skipped.
+    #[arg(skip)]
     pub child: Vec<OsString>,
 }
 

@@ -6,11 +6,22 @@ use crate::harness::compare;
 use crate::{Comparison, Error};
 
 /// The designs and cases to compare, and with how many records.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cargo lab extpgs --list                        the cases and the designs
+  cargo lab extpgs --case saved,mbufs
+  cargo lab extpgs --records 40000 --reps 31 --json | jq .
+
+Instructions and cache misses of one phase, where no counters are to be had:
+  valgrind --tool=callgrind --cache-sim=yes --collect-atstart=no --toggle-collect='*walk_all*' \\
+    cargo lab extpgs --design inline --records 2000 --reps 1")]
 pub struct Options {
     /// The choice, and how to show it. A round takes the time that the records take.
+    #[command(flatten)]
     pub common: Comparison,
-    /// Records that are live at once.
+    /// Records that are live at the same time
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub records: usize,
 }
 

@@ -8,19 +8,28 @@ use crate::{Error, Record};
 use std::io::Write;
 
 /// The designs and cases to compare, for how long, and how to show them. Empty lists mean all.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Comparison {
-    /// Names of cases.
-    pub cases: Vec<String>,
-    /// Names of designs.
-    pub designs: Vec<String>,
-    /// The time for which each design is measured in each case, all rounds together.
+    /// Time for which each design is measured in each case, all rounds together
+    #[arg(long, value_name = "S", default_value_t = 0.3)]
     pub seconds_per_case: f64,
-    /// Rounds.
+    /// Only these cases
+    #[arg(long = "case", value_name = "NAME", value_delimiter = ',')]
+    pub cases: Vec<String>,
+    /// Only these designs
+    #[arg(long = "design", value_name = "NAME", value_delimiter = ',')]
+    pub designs: Vec<String>,
+    /// Rounds
+    #[arg(long, value_name = "N", default_value_t = 11)]
     pub reps: usize,
-    /// JSON lines instead of tables.
+    /// One line of JSON for each figure, instead of tables
+    #[arg(long)]
     pub json: bool,
+    /// List the cases and the designs, and measure nothing
+    #[arg(long)]
+    pub list: bool,
     /// Report the progress on standard error, if that is a terminal.
+    #[arg(skip = true)]
     pub progress: bool,
 }
 
@@ -32,6 +41,7 @@ impl Default for Comparison {
             seconds_per_case: 0.3,
             reps: 11,
             json: false,
+            list: false,
             progress: true,
         }
     }

@@ -5,11 +5,22 @@ use crate::harness::compare;
 use crate::{Comparison, Error};
 
 /// The designs and cases to compare.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cargo lab netisr --list                        the cases and the designs
+  cargo lab netisr --case udp-rr-epair,tcp-rr-epair
+  cargo lab netisr --workers 2 --design direct,deferred --json | jq .
+
+`moved` is the part of the packets that were queued for another CPU than that of their
+arrival. Packets to ourselves are always queued; directly dispatched ones are then handled by the
+thread that queued them.")]
 pub struct Options {
     /// The options of every comparison.
+    #[command(flatten)]
     pub common: Comparison,
-    /// How many workers a stack has.
+    /// Workers, and so CPUs, of a stack
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2")]
     pub workers: Vec<usize>,
 }
 

@@ -6,14 +6,14 @@
 use super::rows::{Row, Rows};
 
 /// How hard to measure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Pace {
-    /// Seconds: shows that all cases run; its figures must not be quoted.
+    /// Seconds: shows that everything runs
     Quick,
-    /// Minutes: an experiment's default, or near it.
+    /// Minutes: each experiment as by itself
     #[default]
     Normal,
-    /// As long as figures get better by it.
+    /// As long as figures get better by it
     Thorough,
 }
 

@@ -8,16 +8,20 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// The designs and cases to compare.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// The options of every comparison.
+    #[command(flatten)]
     pub common: Comparison,
-    /// The guest's interface's MTU.
+    /// The MTU of the guest's interface, 576 to 65520
+    #[arg(long, value_name = "N", default_value_t = MTU_MAX)]
     pub mtu: u16,
     /// A program and arguments that come to [`child`](super::child) once a job follows: each design has processes in
     /// namespaces of their own. Empty: all designs are skipped.
+    #[arg(skip)]
     pub child: Vec<OsString>,
     /// The tool to measure.
+    #[arg(skip)]
     pub tool: PathBuf,
 }
 

@@ -40,13 +40,16 @@ use std::process::Command;
 use std::time::Duration;
 
 /// The designs and cases to compare.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// The options of every comparison.
+    #[command(flatten)]
     pub common: Comparison,
     /// A program and arguments that come to [`child`] once a job follows; empty: all designs are skipped.
+    #[arg(skip)]
     pub child: Vec<OsString>,
     /// The tool to measure.
+    #[arg(skip)]
     pub tool: PathBuf,
 }
 

@@ -34,17 +34,30 @@ use tally::Tally;
 use trace::Trace;
 
 /// Which packets, and how to show their memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cargo lab sizes                                packets made up: many small, many full, few between
+  tcpdump -i eth0 -c 100000 -s 96 -w eth0.pcap   your own; lengths are all that is taken
+  cargo lab sizes --trace eth0.pcap
+  cargo lab sizes --queue 4096 --json | jq .
+
+No figure here is a time: the same packets give the same figures on every machine.")]
 pub struct Options {
-    /// A pcap or pcapng file; none: packets are made up.
+    /// Take the packets from this capture (pcap or pcapng) instead of making them up
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["packets", "seed"])]
     pub trace: Option<PathBuf>,
-    /// How many are made up, at most [`PACKETS_MAX`].
+    /// How many packets to make up
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub packets: usize,
-    /// From which seed.
+    /// The seed of made-up packets: a seed gives the same packets again
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
-    /// How many are held at once, at most [`QUEUE_MAX`].
+    /// Packets that are held at once
+    #[arg(long, value_name = "N", default_value_t = 512)]
     pub queue: usize,
-    /// JSON lines instead of tables.
+    /// One line of JSON for each figure, instead of tables
+    #[arg(long)]
     pub json: bool,
 }
 

@@ -38,12 +38,14 @@ use std::io::Write;
 use std::time::Duration;
 
 /// The comparison that a user asks for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Options {
     /// The options of every comparison.
+    #[command(flatten)]
     pub common: Comparison,
     /// A program and arguments that come to [`bench()`] once a design's name and `--bench` with its words follow, for a
     /// design that needs namespaces of its own; empty: it is skipped.
+    #[arg(skip)]
     pub child: Vec<OsString>,
 }
 

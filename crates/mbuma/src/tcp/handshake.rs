@@ -64,6 +64,8 @@ pub(super) fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) ->
     }
     let (mss, window) = (t.recv.mss, t.rcv_wnd());
     take_syn(t, seg, mss, &batch.stack.tcp.config, batch.now);
+    // Our SYN announced it, so more segments may come in this batch.
+    t.recv.adv = t.recv.nxt + window;
     path_mtu::begin(batch, t, &seg.ends);
     t.due |= Due::ACK;
     if acked {

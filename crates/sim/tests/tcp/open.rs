@@ -422,6 +422,26 @@ fn a_full_table_takes_no_connection_until_one_ends() {
 }
 
 #[test]
+fn a_server_may_send_right_after_its_syn_ack() {
+    // RFC 9293 3.10.7.3: breaks when segments that come in one batch with the SYN-ACK count as out of the window that
+    // our SYN announced, so that the peer must repeat them.
+    let mut b = Bench::new();
+    let stream = b.connect();
+    let mut hand = Hand::answering(&b.one());
+    let syn_ack = Segment {
+        options: with_mss(),
+        ..hand.segment(SYN | ACK)
+    };
+    hand.snd += 1;
+    for segment in [syn_ack, hand.data(b"hello"), hand.fin()] {
+        b.net.say(b.peer, &segment);
+    }
+    b.run(ms(0));
+    assert_eq!(read(&stream), b"hello");
+    assert_end(&stream);
+}
+
+#[test]
 fn a_dropped_listener_resets_connections_that_wait() {
     // Breaks when connections that were not accepted stay, or their peers hear nothing.
     let mut b = Bench::new();

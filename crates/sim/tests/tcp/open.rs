@@ -414,6 +414,8 @@ fn a_full_table_takes_no_connection_until_one_ends() {
     let stats = b.stack().stats();
     let refused = (stats.dropped.iter()).filter(|(reason, _)| reason.name() == "tcp_table_full");
     assert_eq!(refused.map(|(_, n)| *n).collect::<Vec<_>>(), [16]);
+    // Nor a place among the listener's half-open ones: it would answer with cookies for ever.
+    assert_eq!(b.stack().tcp_listeners()[0].half_open, 0);
     b.say(&one.segment(RST | ACK));
     b.dial(5002, TcpOptions::default());
     assert_eq!(b.stack().stats().tcp.connections, 2);

@@ -8,6 +8,7 @@ use kern::{Clock, MonotonicClock};
 use super::{ThreadError, WorkerPool, WorkerPoolConfig};
 use crate::device::Budget;
 use crate::device::epair::{EpairConfig, EpairEnd, Input};
+use crate::runtime::sleeper::PRESSURE;
 use crate::runtime::{
     Inbox, Interest, LocalTasks, Phase, Quiescence, Readiness, RoundError, WorkerContext, run_round,
 };
@@ -85,6 +86,30 @@ fn a_round_takes_what_the_last_one_left_and_more() {
     assert!(run_round(&mut probe, None).is_ok());
     assert_eq!(probe.seen[6..], [Seen::Turn(0)]);
     assert!(probe.context.is_idle());
+}
+
+#[test]
+fn a_report_of_memory_pressure_gives_memory_back() {
+    // Breaks when the kernel says that memory is short, and no worker acts on it.
+    let pool = WorkerPool::new(WorkerPoolConfig::new(1)).expect("descriptors");
+    let _bound = pool.worker_set().bind(0);
+    let (mut probe, _writer) = probe(&pool);
+    // In the place of the kernel's trigger.
+    let (reader, mut trigger) = io::pipe().expect("descriptors");
+    let watched = (probe.context.poller()).add(&reader, PRESSURE, Interest::Read);
+    watched.expect("it can be watched");
+    trigger.write_all(b"!").expect("room");
+    let drains = |probe: &Probe| {
+        probe
+            .context
+            .reclaimer()
+            .expect("worker 0's")
+            .stats()
+            .drains
+    };
+    let before = drains(&probe);
+    assert!(run_round(&mut probe, None).is_ok());
+    assert_eq!(drains(&probe), before + 1);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use mbuma::IcmpError;
 use mbuma::runtime::{Interest, TaskWaker};
 use mbuma::socket::{Echo, EchoSocket};
 
+use super::notice;
 use super::pending_pings::PendingPings;
 use super::ping::PingSocket;
 use super::policy;
@@ -79,7 +80,8 @@ impl Pings {
                     }
                 }
                 Err(Some(kind)) => self.refuse(shared, &echo, kind),
-                Err(None) => shared.counters.pings_refused += 1,
+                // It is counted, or stays without an answer on request.
+                Err(None) => {}
             }
         }
         self.wake.wake();
@@ -103,16 +105,20 @@ impl Pings {
             IpAddr::V4(_) => Family::V4,
             IpAddr::V6(_) => Family::V6,
         };
-        let outside = self.outside(family);
-        let host = outside
-            .watched(shared, family)
-            .ok_or(Some(IcmpError::AdminProhibited))?;
+        let Some(host) = self.outside(family).watched(shared, family) else {
+            note_denied(shared);
+            return Err(Some(IcmpError::AdminProhibited));
+        };
         match host.send(dst, seq, ttl, &echo.payload) {
             // An error that was kept for an earlier ping shows here first; it is read in its turn.
             Err(e) if policy::unreach(&e).is_some() => host
                 .send(dst, seq, ttl, &echo.payload)
                 .map_err(|e| policy::unreach(&e).or(Some(IcmpError::Host)))?,
-            // A full queue loses pings, as networks do.
+            // A full queue loses pings, as networks do: those for absent neighbours wait in the socket's.
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                shared.counters.pings_lost += 1;
+                return Err(None);
+            }
             _ => {}
         }
         Ok(dst)
@@ -224,6 +230,16 @@ impl Outside {
             Outside::Unwatched(_) | Outside::Denied => None,
         }
     }
+}
+
+/// Says why pings are refused.
+fn note_denied(shared: &mut Shared) {
+    let now = shared.now();
+    shared.notices.say(now, notice::Subject::NoPings, || {
+        "pings are refused: none of this user's groups is in net.ipv4.ping_group_range of the host (as root, \
+         `sysctl -w net.ipv4.ping_group_range='0 2147483647'` admits all)"
+            .to_owned()
+    });
 }
 
 /// The token of the socket of a family.

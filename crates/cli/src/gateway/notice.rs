@@ -27,6 +27,8 @@ pub(super) enum Subject {
     Clients,
     /// No server of the guest's answers behind a published port.
     NoServer,
+    /// This process may send no pings.
+    NoPings,
     /// The access log takes no more lines.
     AccessLog,
     /// A zone of the pool is short of items.

@@ -101,9 +101,10 @@ fn names_and_pings(user: &User) {
     let out = user.output_of(&[], ping);
     assert!(out.contains("1 received"), "{out}");
     allow("1 0").expect("a file of the test host");
-    let Ended { code, out, .. } = user.start(&[], ping).finish();
+    let Ended { code, out, err, .. } = user.start(&[], ping).finish();
     assert_eq!(code, Some(1), "{out}");
     assert!(out.contains("Packet filtered"), "{out}");
+    assert!(err.contains("net.ipv4.ping_group_range"), "{err}");
 }
 
 /// Servers of the guest, on a port that only root may bind on the host.

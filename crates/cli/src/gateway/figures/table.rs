@@ -78,6 +78,8 @@ figures! {
         "pings_total" Count "Pings of the guest to other hosts." { pings, }
         "pings_answered_total" Count "Pings that the other host answered." { pings_answered, }
         "pings_refused_total" Count "Pings answered with an ICMP error." { pings_refused, }
+        "pings_lost_total" Count "Pings for which the host had no room: others wait there for absent neighbours."
+            { pings_lost, }
         "dhcp_replies_total" Count "Replies to DHCP clients." { dhcp_replies, }
         "dhcp6_replies_total" Count "Replies to DHCPv6 clients." { dhcp6_replies, }
         "router_adverts_total" Count "Router advertisements to guests that asked for routers." {

@@ -159,7 +159,7 @@ const ALL: &str = "/sys/fs/cgroup/memory";
 #[test]
 fn a_spike_does_not_end_a_gateway_with_little_memory() {
     // Breaks when the gateway process takes more for the packets of 900 downloads than its cgroup has, 24 MiB: the
-    // kernel then kills it.
+    // kernel then kills it. Or when no line on standard error tells that buffers came near to their limit.
     needs!(guests(), root(), programs(&["python3"]));
     let _alone = alone();
     let group = SmallCgroup::new(24 << 20);
@@ -180,4 +180,9 @@ fn a_spike_does_not_end_a_gateway_with_little_memory() {
     guest.say("0");
     let ended = guest.finish();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let told = ["buffers: zone ", " % of its limit were reached"];
+    assert!(
+        told.iter().all(|part| ended.err.contains(part)),
+        "{ended:#?}"
+    );
 }

@@ -60,17 +60,26 @@ fn a_smaller_path_sends_smaller_segments_at_once() {
 
 #[test]
 fn a_report_with_nothing_in_flight_is_forged() {
-    // RFC 5927 4.1 and 7.2: breaks if an attacker who knows the numbers of an idle connection can make its segments
-    // small.
+    // RFC 5927 4.1: breaks if an attacker who knows the numbers of an idle connection can make its segments small. No
+    // full segment has arrived yet, so that an error about one in flight would be believed at once.
     let mut b = Bench::new();
-    let (mut hand, stream, seen) = ten_under_way(&mut b);
-    b.say(&hand.ack(&seen[9]));
+    let (mut hand, stream) = b.active();
+    stream.set_nodelay(true);
+    b.send(&stream, b"short");
+    let last = b.one();
+    b.say(&hand.ack(&last));
     let next = Segment {
-        seq: seen[9].end(),
-        ..seen[9].clone()
+        seq: last.end(),
+        data: bytes(MSS),
+        ..last
     };
     assert!(reported(&mut b, &next, small()).is_empty());
     assert_eq!(stream.info().mss, MSS as u32);
+    b.send(&stream, &bytes(MSS));
+    let sent = b.one();
+    assert!(!reported(&mut b, &sent, small()).is_empty(), "in flight");
+    b.say(&hand.ack(&sent));
+    b.seen();
 }
 
 #[test]

@@ -246,6 +246,9 @@ fn no_frame_waits_in_the_stack_for_a_device() {
         stack.poll();
     }
     assert_eq!(*device.offered.lock().unwrap(), [9, 1, 1, 1]);
+    // Breaks also when the route that a socket keeps holds a device that was detached.
+    stack.detach(iface);
+    assert_eq!(Arc::strong_count(&device), 1);
     drop(socket);
     let pool = stack.pool().clone();
     drop(stack);

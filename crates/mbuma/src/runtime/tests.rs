@@ -343,6 +343,23 @@ fn a_stack_that_is_added_takes_interfaces() {
 }
 
 #[test]
+fn an_interface_whose_router_can_not_be_is_not_there() {
+    // Breaks when a default router that no network of the interface has is believed, or a call that fails leaves an
+    // interface behind.
+    let runtime = Runtime::with_workers(1).expect("threads");
+    let stack = runtime.stack().build().expect("address space");
+    for router in ["198.51.100.1", "192.0.2.1"] {
+        let (device, _far) = crate::device::tunnel::pair(stack.pool(), 1500).expect("descriptors");
+        let interface = stack.add_interface(device);
+        let interface = interface.addr("192.0.2.1/24".parse().expect("an address"));
+        let router = router.parse().expect("an address");
+        let up = interface.default_route(router).up();
+        assert!(matches!(up, Err(crate::Error::Gateway(at)) if at == router));
+        assert!(stack.stats().interfaces.is_empty());
+    }
+}
+
+#[test]
 fn calls_that_wait_when_their_runtime_ends_return() {
     // Breaks when a program can't join the thread that accepts after it has dropped its runtime.
     let runtime = Runtime::with_workers(1).expect("threads");
@@ -407,7 +424,9 @@ fn tasks_and_splices_that_wait_when_their_runtime_ends_hear_of_it() {
     let ((polled, _a, _b), (waited, _c, _d)) = (relay(), relay());
     let (source, sink) = polled.ends();
     let socket = stack.udp_bind("127.0.0.1:53").expect("free");
-    let woken: [_; 5] = std::array::from_fn(|_| Arc::new(Woken::default()));
+    let foreign = stack.udp_bind_any(crate::IfIndex::LOOPBACK);
+    let foreign = foreign.expect("the only one");
+    let woken: [_; 6] = std::array::from_fn(|_| Arc::new(Woken::default()));
     let wakers = woken.each_ref().map(|woken| Waker::from(Arc::clone(woken)));
     let [
         mut accepting,
@@ -415,6 +434,7 @@ fn tasks_and_splices_that_wait_when_their_runtime_ends_hear_of_it() {
         mut ending,
         mut reading,
         mut writing,
+        mut hearing,
     ] = wakers.each_ref().map(Context::from_waker);
     let (mut accepted, mut received) = (
         Box::pin(listener.accept_async()),
@@ -422,6 +442,7 @@ fn tasks_and_splices_that_wait_when_their_runtime_ends_hear_of_it() {
     );
     assert!(accepted.as_mut().poll(&mut accepting).is_pending());
     assert!(received.as_mut().poll(&mut receiving).is_pending());
+    assert!(foreign.poll_recv(&mut hearing).is_pending());
     assert!(polled.poll_ended(&mut ending).is_pending());
     // A splice has both directions of these, and moves nothing.
     assert!(source.poll_read(&mut reading, &mut [0]).is_pending());

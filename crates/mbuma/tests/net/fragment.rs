@@ -226,6 +226,19 @@ fn a_flood_of_fragments_takes_bounded_memory() {
         8,
         "a sender has half of the table"
     );
+    for sender in 0..10 {
+        let fields = Ipv4Fields {
+            src: Ipv4Addr::new(10, 0, 2, 150 + sender),
+            mf: true,
+            ..from_peer(US, IpProto::UDP)
+        };
+        lab.give(&ip_frame(&fields, &[0; 8]));
+    }
+    assert_eq!(
+        lab.dropped(DropReason::FragmentLimit),
+        8 + 8,
+        "many senders have all of it together"
+    );
     let (whole, data) = datagram(2000);
     fragments(&whole, 1000, 100)
         .iter()

@@ -387,7 +387,12 @@ fn take_slowly(name: &str, ask: &[u8], then: impl FnOnce(&mut SiteBench)) {
     let client = client.expect("a port is free");
     bench.run();
     assert_eq!(client.send(ask), Ok(ask.len()));
-    bench.settle();
+    // The thread that reads the file may come late.
+    let begin = Instant::now();
+    while bench.server.web.unsent() == 0 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no response");
+        bench.settle();
+    }
     then(&mut bench);
     let (mut got, mut bytes) = (0, [0; 2048]);
     loop {

@@ -1,5 +1,7 @@
 //! A received segment: parsed, matched to a connection or a listener, and run through its steps.
 
+use std::sync::Arc;
+
 use mbuf::Packet;
 use wire::TcpFlags;
 
@@ -39,6 +41,7 @@ pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, packet: Packet, from: &Addr
 #[doc(alias = "in_pcblookup")]
 pub(super) fn demultiplex(batch: &mut Batch<'_>, seg: &mut Segment, ip: &ip::Received<'_>) {
     let verdict = match batch.stack.tcp.table.lookup(&seg.ends) {
+        Some(pcb) if is_syn(seg) && is_over(batch, &pcb) => listen::run(batch, seg, ip, None),
         Some(pcb) if opens_anew(&pcb, seg) && listen::is_taken(batch, seg, ip) => {
             listen::run(batch, seg, ip, Some(&pcb))
         }
@@ -59,10 +62,25 @@ pub(super) fn demultiplex(batch: &mut Batch<'_>, seg: &mut Segment, ip: &ip::Rec
     }
 }
 
+fn is_syn(seg: &Segment) -> bool {
+    seg.flags & (TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST) == TcpFlags::SYN
+}
+
+/// Whether the connection has ended in this batch. Then its turn, which takes it out of the table, comes now and not at
+/// the end of the batch.
+#[cold]
+fn is_over(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) -> bool {
+    let t = visit::begin(pcb);
+    let closed = t.conn.state == State::Closed;
+    if closed {
+        visit::end(batch, pcb, t);
+    }
+    closed
+}
+
 /// Whether a segment is a SYN that may end this connection's TIME-WAIT.
 fn opens_anew(pcb: &Inpcb, seg: &Segment) -> bool {
-    seg.flags & (TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST) == TcpFlags::SYN
-        && time_wait::may_leave(&pcb.lock_inside(), seg)
+    is_syn(seg) && time_wait::may_leave(&pcb.lock_inside(), seg)
 }
 
 /// An ICMP error quotes a segment that we sent.

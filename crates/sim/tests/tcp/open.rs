@@ -444,6 +444,33 @@ fn a_server_may_send_right_after_its_syn_ack() {
 }
 
 #[test]
+fn a_syn_right_behind_the_end_of_its_predecessor_opens_a_connection() {
+    // RFC 9293 3.10.7.1: breaks when a client that resets, or acknowledges the last FIN, and connects again from its
+    // port is refused because both segments come in one batch.
+    for resets in [true, false] {
+        let mut b = Bench::new();
+        let listener = b.stack().tcp_listen(us(PORT), 16).expect("free");
+        let mut hand = b.dial(5000, TcpOptions::default());
+        let stream = listener.accept().expect("it is there");
+        let last = if resets {
+            hand.segment(RST | ACK)
+        } else {
+            b.say(&hand.fin());
+            b.shut(&stream);
+            let seen = b.seen();
+            hand.ack(seen.last().expect("a FIN"))
+        };
+        let again = Hand::from_port(5000).segment(SYN);
+        for segment in [last, again] {
+            b.net.say(b.peer, &segment);
+        }
+        b.run(ms(0));
+        assert_eq!(b.one().flags, SYN | ACK, "{resets}");
+        assert_eq!(b.stack().stats().tcp.closed, 1);
+    }
+}
+
+#[test]
 fn a_dropped_listener_resets_connections_that_wait() {
     // Breaks when connections that were not accepted stay, or their peers hear nothing.
     let mut b = Bench::new();

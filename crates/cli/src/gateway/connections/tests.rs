@@ -1,6 +1,8 @@
 //! Tests of connections that a guest begins.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use wire::{IpProto, TcpFields, TcpFlags, pseudo_header_v4};
 
@@ -91,5 +93,35 @@ fn an_attempt_has_a_turn_once_it_can_be_woken() {
     assert_eq!(waiting(&connections), [5007, 5008].into());
     let all: Vec<Token> = connections.table.iter().map(|(token, _)| token).collect();
     all.into_iter().for_each(|token| connections.remove(token));
+    assert!(connections.waiting.in_the_way().is_none());
+}
+
+#[test]
+fn an_attempt_that_was_answered_waits_no_longer() {
+    // Breaks when established connections count as attempts that no host has answered: each new attempt would end one.
+    let (mut shared, guest) = test_gateway::with_guest();
+    let mut connections = connections(&shared, &guest);
+    let program = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let host = program.local_addr().expect("bound");
+    rustix::net::listen(&program, 0).expect("it listens");
+    let _client = TcpStream::connect(host).expect("the first");
+    let mapped = Ipv4Addr::new(10, 0, 2, 9);
+    let policy = shared.policy.clone();
+    shared.policy = policy.with_mappings(&[(mapped.into(), host.ip())]);
+    for port in 5000..5000 + WAITING as u16 {
+        begin(&guest, port, mapped, host.port());
+    }
+    connections.intercept(&mut shared);
+    assert!(connections.waiting.in_the_way().is_some());
+    // It has room for them now, and the kernel tries again after a second.
+    rustix::net::listen(&program, 128).expect("it listens");
+    let begin = Instant::now();
+    while connections.relays().count() < WAITING {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no answer");
+        thread::sleep(Duration::from_millis(10));
+        let all: Vec<Token> = connections.table.iter().map(|(token, _)| token).collect();
+        all.into_iter()
+            .for_each(|token| connections.turn_outgoing(&mut shared, token));
+    }
     assert!(connections.waiting.in_the_way().is_none());
 }

@@ -6,7 +6,7 @@
 //! peer has taken nothing for long are reset, the longest stalled first: otherwise the peer could keep the data for
 //! ever.
 //!
-//! Invariants: with enough storage no connection is reset, however long it stalls.
+//! Invariants: with enough storage no connection is reset here, however long it stalls.
 //! Locks: none.
 
 use std::time::Duration;

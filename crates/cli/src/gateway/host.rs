@@ -8,6 +8,7 @@
 use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use mbuf::{Chain, Scatter};
 use mbuma::runtime::{Interest, Poller, Readiness};
@@ -224,6 +225,12 @@ impl Host {
             }
             Err(e) => Err(e),
         }
+    }
+
+    /// No more data will come for the peer, which must take what waits for it within this time.
+    pub(super) fn give_up_after(&self, time: Duration) {
+        // If it can't be set, the data wait as long as the peer has them wait.
+        let _ = socket::give_up_after(self.socket.as_fd(), time);
     }
 
     /// Tells the peer that no more will come.

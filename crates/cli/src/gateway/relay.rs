@@ -53,6 +53,10 @@ const GUEST_IDLE: Duration = Duration::from_secs(2 * 60 * 60);
 /// `net.ipv4.tcp_fin_timeout`, one minute, whatever the other end does, and answers a probe by a reset.
 const GUEST_FIN_IDLE: Duration = Duration::from_secs(60);
 
+/// The time for which the host may take nothing once the guest has sent its FIN; the stack bounds its own orphans like
+/// this (RFC 6429). Without a bound, each host that stops to read keeps a descriptor and buffers for ever.
+const HOST_STALL_MAX: Duration = Duration::from_secs(9 * 60);
+
 /// A connection between guest and host.
 pub(super) struct Relay {
     stream: TcpStream,
@@ -67,6 +71,8 @@ pub(super) struct Relay {
     pending: Chain,
     up: Half,
     down: Half,
+    /// The guest has sent its FIN, and [`HOST_STALL_MAX`] is set.
+    guest_ended: bool,
     /// The token of its timers.
     token: Token,
     /// Its load on its worker.
@@ -145,6 +151,7 @@ impl Relay {
             pending: Chain::new(),
             up: Half::Open,
             down: Half::Open,
+            guest_ended: false,
             token,
             load: TaskLoad::default(),
             allowance: Allowance::FULL,
@@ -294,6 +301,9 @@ impl Relay {
             }
             self.others = Vec::new();
         }
+        if has_ended(state) && !std::mem::replace(&mut self.guest_ended, true) {
+            self.host.give_up_after(HOST_STALL_MAX);
+        }
         let up = self.move_up(shared)?;
         let down = self.move_down(shared)?;
         Ok(match (self.up, self.down) {
@@ -425,10 +435,9 @@ impl Relay {
 
     /// Whether the guest still has data to send.
     pub(super) fn remainder(&self) -> Remainder {
-        use State::{CloseWait, Closed, Closing, LastAck, TimeWait};
         match (self.up, self.stream.state()) {
             (Half::Over, _) => Remainder::Nothing,
-            (Half::Open, CloseWait | Closing | LastAck | TimeWait | Closed) => Remainder::Whole,
+            (Half::Open, state) if has_ended(state) => Remainder::Whole,
             (Half::Open, _) if self.pending.is_empty() => Remainder::Unknown,
             (Half::Open, _) => Remainder::Part,
         }
@@ -445,6 +454,12 @@ impl Relay {
             self.host.reset();
         }
     }
+}
+
+/// Whether the guest's end has arrived.
+fn has_ended(state: State) -> bool {
+    use State::{CloseWait, Closed, Closing, LastAck, TimeWait};
+    matches!(state, CloseWait | Closing | LastAck | TimeWait | Closed)
 }
 
 /// Sets the options of the guest's half.

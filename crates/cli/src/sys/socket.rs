@@ -169,6 +169,13 @@ pub(crate) fn urgent_inline(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_socket_oobinline(fd, true)?)
 }
 
+/// Ends the connection with ETIMEDOUT once its peer has taken none of the data that waits for it for this long, also if
+/// it answers probes of its window (RFC 5482, TCP_USER_TIMEOUT).
+pub(crate) fn give_up_after(fd: BorrowedFd<'_>, time: Duration) -> io::Result<()> {
+    let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+    Ok(sockopt::set_tcp_user_timeout(fd, millis)?)
+}
+
 /// Probes a peer that has been silent for long (`net.ipv4.tcp_keepalive_time`, two hours), and ends the connection if
 /// there is no answer. The connections that a listener accepts inherit it.
 pub(crate) fn keep_alive(fd: BorrowedFd<'_>) -> io::Result<()> {

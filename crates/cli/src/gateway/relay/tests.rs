@@ -6,6 +6,7 @@ use std::time::Duration;
 use kern::{Clock, Random, VirtualClock};
 use mbuma::runtime::PollEvents;
 use mbuma::{Config, Stack};
+use rustix::net::sockopt;
 
 use super::super::policy::Policy;
 use super::super::table::SourceKind;
@@ -21,6 +22,8 @@ struct Joined {
     guest: TcpStream,
     relay: Relay,
     program: Option<HostStream>,
+    /// Our end of the program's connection, once more.
+    socket: HostStream,
 }
 
 impl Joined {
@@ -35,7 +38,8 @@ impl Joined {
         let any = SocketAddr::from(([0, 0, 0, 0], 0));
         let guest = shared.stack.tcp_connect(any, at).expect("a route");
         let ours = listener.accept().expect("a connection");
-        let (program, host) = host_pair();
+        let (program, socket) = host_pair();
+        let host = Host::accepted(socket.try_clone().expect("a descriptor")).expect("a socket");
         let token = Token::nth(SourceKind::Connection, 0);
         host.watch(shared.poller(), token).expect("watched");
         let relay = Relay::new(ours, host, token);
@@ -45,6 +49,7 @@ impl Joined {
             guest,
             relay,
             program: Some(program),
+            socket,
         }
     }
 
@@ -80,12 +85,12 @@ impl Joined {
 }
 
 /// A connected pair: a program's end, and ours.
-fn host_pair() -> (HostStream, Host) {
+fn host_pair() -> (HostStream, HostStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let at = listener.local_addr().expect("bound");
     let program = HostStream::connect(at).expect("it listens");
     let (ours, _) = listener.accept().expect("a client");
-    (program, Host::accepted(ours).expect("a socket"))
+    (program, ours)
 }
 
 #[test]
@@ -215,4 +220,21 @@ fn an_answer_that_precedes_the_waker_gets_a_turn() {
     assert!(joined.shared.context.ready().is_empty());
     joined.relay.try_next(&joined.shared).expect("a route");
     assert!(!joined.shared.context.ready().is_empty());
+}
+
+#[test]
+fn a_host_that_stops_to_read_is_given_up_once_the_guest_has_ended() {
+    // Breaks when data of a guest that has ended wait for ever for a host that reads nothing; or when a guest that has
+    // not ended loses its connection to such a host.
+    let mut joined = Joined::new();
+    let bound = |joined: &Joined| sockopt::tcp_user_timeout(&joined.socket).expect("an option");
+    assert_eq!(joined.guest.send(&[7; 1000]), Ok(1000));
+    assert_eq!(joined.turn(), Turn::Wait);
+    assert_eq!(bound(&joined), 0);
+    joined.guest.shutdown(Shutdown::Write);
+    assert_eq!(
+        joined.relay.turn(&mut joined.shared, Time::ZERO),
+        Turn::Wait
+    );
+    assert_eq!(u128::from(bound(&joined)), HOST_STALL_MAX.as_millis());
 }

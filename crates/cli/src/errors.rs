@@ -155,6 +155,9 @@ pub(crate) enum SetupStep {
     /// Choosing the stack's address.
     #[error("take the stack's address")]
     StackAddress,
+    /// Choosing a server's network.
+    #[error("take the network of the server's address")]
+    StackNetwork,
     /// Opening the TAP maker.
     #[error("open /dev/net/tun")]
     OpenTun,
@@ -302,6 +305,11 @@ impl Failure {
             (SetupStep::StackAddress, libc::EADDRINUSE) => lines(&[
                 "an interface of the host, or of the namespace, has it: choose another with --address or address=,",
                 "or --gateway of `attach`",
+            ]),
+            (SetupStep::StackNetwork, libc::EADDRINUSE) => lines(&[
+                "another interface has an address in it, so clients would look for the server there: choose another",
+                "network with --address or address=, or make a TAP, put it into a bridge with that interface, and",
+                "name it with --tap or tap=",
             ]),
             (SetupStep::Route, libc::EEXIST) => {
                 lines(&["the namespace has a default route already: is something else serving it?"])

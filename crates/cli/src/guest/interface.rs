@@ -7,6 +7,8 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 
+use mbuma::IfAddr;
+
 use super::{ip6, unsent};
 use crate::addressing::{Addressing, Addressing6};
 use crate::args::{NetOpts, TapUse};
@@ -60,7 +62,8 @@ pub(crate) fn make_interface(ifname: &str, net: &NetOpts) -> Result<TapInterface
     let configured = match net.tap {
         TapUse::Leave => left_alone(ifname, net),
         TapUse::Find if !is_new => left_alone(ifname, net),
-        TapUse::Make | TapUse::Find | TapUse::Configure => set_up(ifname, net),
+        TapUse::Find => check_network(net).and_then(|()| set_up(ifname, net)),
+        TapUse::Make | TapUse::Configure => set_up(ifname, net),
     }?;
     Ok(TapInterface {
         taps,
@@ -77,6 +80,22 @@ fn check_stack_address(net: &NetOpts) -> Result<(), Failure> {
     if v4.into_iter().chain(v6).any(socket::is_local) {
         return Err(Failure {
             step: SetupStep::StackAddress,
+            errno: libc::EADDRINUSE,
+        });
+    }
+    Ok(())
+}
+
+/// Refuses a network that another interface here has: the kernel would send there what is for the server.
+fn check_network(net: &NetOpts) -> Result<(), Failure> {
+    let v4 = net.v4().map(|v4| IfAddr::new(v4.gateway, v4.prefix_len));
+    let v6 = net.v6().map(|v6| IfAddr::new(v6.gateway, v6.prefix_len));
+    let is_taken = |server: IfAddr| {
+        socket::source_to(server.addr).is_some_and(|source| server.contains(source))
+    };
+    if v4.into_iter().chain(v6).any(is_taken) {
+        return Err(Failure {
+            step: SetupStep::StackNetwork,
             errno: libc::EADDRINUSE,
         });
     }

@@ -145,13 +145,16 @@ pub(crate) fn connect(fd: BorrowedFd<'_>, peer: SocketAddr) -> io::Result<bool> 
 /// Whether an interface of this network namespace has the address: a socket sends to it from it. A bind(2) would not
 /// tell, where net.ipv4.ip_nonlocal_bind is set.
 pub(crate) fn is_local(addr: IpAddr) -> bool {
+    source_to(addr) == Some(addr)
+}
+
+/// The address from which a socket of this network namespace sends to `addr`; none if there is no route.
+pub(crate) fn source_to(addr: IpAddr) -> Option<IpAddr> {
     let peer = SocketAddr::new(addr, 9);
-    open(Kind::Udp, peer)
-        .and_then(|socket| {
-            connect(socket.as_fd(), peer)?;
-            Ok(SocketAddr::try_from(net::getsockname(&socket)?)?)
-        })
-        .is_ok_and(|from| from.ip() == addr)
+    let socket = open(Kind::Udp, peer).ok()?;
+    connect(socket.as_fd(), peer).ok()?;
+    let from = SocketAddr::try_from(net::getsockname(&socket).ok()?).ok()?;
+    Some(from.ip())
 }
 
 /// Lets as many clients wait to be accepted as the system allows (net.core.somaxconn). The socket may be listening.

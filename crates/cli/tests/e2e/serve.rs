@@ -422,6 +422,14 @@ fn an_interface_of_the_host_serves() {
     let own = Running::start(own).finish();
     assert_eq!(own.code, Some(125), "{own:#?}");
     assert!(own.err.contains("choose another"), "{own:#?}");
+    // Breaks when it serves in a network that the host has by another interface, where nothing reaches it.
+    shell("ip link add v0 type veth peer name v1");
+    shell("ip address add 198.18.5.9/24 dev v0; ip link set v0 up; ip link set v1 up");
+    let mut taken = program(MBUMA);
+    taken.args(["serve", &dir, "--tap", "srv1", "--address", "198.18.5.2/24"]);
+    let taken = Running::start(taken).finish();
+    assert_eq!(taken.code, Some(125), "{taken:#?}");
+    assert!(taken.err.contains("another interface has"), "{taken:#?}");
     // Breaks when root's directory is served to no client, without a word.
     shell(&format!("chmod 700 {dir}"));
     let server = serving(&[&[&*dir], &place[..]].concat());

@@ -41,6 +41,32 @@ fn connections(shared: &Shared, guest: &TestGuest) -> Connections {
     )
 }
 
+/// A program of the host that answers no client, because its queue has the one that it takes.
+struct Silent {
+    program: TcpListener,
+    port: u16,
+    _client: TcpStream,
+}
+
+/// Its address for the guest.
+const SILENT: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 9);
+
+impl Silent {
+    fn new(shared: &mut Shared) -> Silent {
+        let program = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let at = program.local_addr().expect("bound");
+        rustix::net::listen(&program, 0).expect("it listens");
+        let _client = TcpStream::connect(at).expect("the first");
+        let policy = shared.policy.clone();
+        shared.policy = policy.with_mappings(&[(SILENT.into(), at.ip())]);
+        Silent {
+            program,
+            port: at.port(),
+            _client,
+        }
+    }
+}
+
 #[test]
 fn more_connections_than_a_turn_begins_get_another_turn() {
     // Breaks when the last of a burst of connections waits until the guest begins the next one.
@@ -61,17 +87,8 @@ fn an_attempt_has_a_turn_once_it_can_be_woken() {
     // Breaks when a guest that gives up before the gateway can hear of it leaves its host connection behind.
     let (mut shared, guest) = test_gateway::with_guest();
     let mut connections = connections(&shared, &guest);
-    let program = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let host = program.local_addr().expect("bound");
-    // With one client in its queue, it answers no other.
-    rustix::net::listen(&program, 0).expect("it listens");
-    let _client = TcpStream::connect(host).expect("the first");
-    let mapped = Ipv4Addr::new(10, 0, 2, 9);
-    shared.policy = shared
-        .policy
-        .clone()
-        .with_mappings(&[(mapped.into(), host.ip())]);
-    begin(&guest, 5000, mapped, host.port());
+    let silent = Silent::new(&mut shared);
+    begin(&guest, 5000, SILENT, silent.port);
     assert!(shared.context.ready().is_empty());
     connections.intercept(&mut shared);
     let begun = connections.table.iter().next().map(|(_, one)| &one.stage);
@@ -79,7 +96,7 @@ fn an_attempt_has_a_turn_once_it_can_be_woken() {
     assert!(!shared.context.ready().is_empty());
     // Breaks when attempts to reach hosts that do not answer take all descriptors, or one that ended keeps its place.
     for port in 5001..5009 {
-        begin(&guest, port, mapped, host.port());
+        begin(&guest, port, SILENT, silent.port);
         connections.intercept(&mut shared);
     }
     let waiting = |connections: &Connections| {
@@ -101,20 +118,14 @@ fn an_attempt_that_was_answered_waits_no_longer() {
     // Breaks when established connections count as attempts that no host has answered: each new attempt would end one.
     let (mut shared, guest) = test_gateway::with_guest();
     let mut connections = connections(&shared, &guest);
-    let program = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let host = program.local_addr().expect("bound");
-    rustix::net::listen(&program, 0).expect("it listens");
-    let _client = TcpStream::connect(host).expect("the first");
-    let mapped = Ipv4Addr::new(10, 0, 2, 9);
-    let policy = shared.policy.clone();
-    shared.policy = policy.with_mappings(&[(mapped.into(), host.ip())]);
+    let silent = Silent::new(&mut shared);
     for port in 5000..5000 + WAITING as u16 {
-        begin(&guest, port, mapped, host.port());
+        begin(&guest, port, SILENT, silent.port);
     }
     connections.intercept(&mut shared);
     assert!(connections.waiting.in_the_way().is_some());
     // It has room for them now, and the kernel tries again after a second.
-    rustix::net::listen(&program, 128).expect("it listens");
+    rustix::net::listen(&silent.program, 128).expect("it listens");
     let begin = Instant::now();
     while connections.relays().count() < WAITING {
         assert!(begin.elapsed() < Duration::from_secs(60), "no answer");
